@@ -1,0 +1,115 @@
+"""Shared nouns of the engine: what is asked of it and what it answers. No tensors of the model, no I/O."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Policy(StrEnum):
+    """How much text to wait for before speaking it (turn form; the aligned form speaks from the first words)."""
+
+    EAGER = "eager"
+    CLAUSE = "clause"
+    SENTENCE = "sentence"
+    WHOLE = "whole"
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How codes are drawn from logits. ``top_k=None`` means no cap on the main token."""
+
+    temperature: float = 1.0
+    top_p: float = 0.9
+    top_k: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One generation, from voice prefix to end: text is appended to it while it speaks."""
+
+    utterance_id: str
+    voice: str
+    language: str = "en"
+    policy: Policy = Policy.EAGER
+    sampling: SamplingParams | None = None
+    """None: the model's own defaults."""
+
+
+@dataclass(frozen=True)
+class WordTiming:
+    """When one word of the original text is heard.
+
+    ``text`` is ``original[char_start:char_end]`` (offsets in Unicode code points of all text appended to the
+    utterance), ``spoken`` its spoken form ("$20" -> "twenty dollars"). Times in ms from the utterance's first sample.
+    """
+
+    text: str
+    spoken: str
+    start_ms: float
+    end_ms: float
+    char_start: int
+    char_end: int
+
+
+@dataclass(frozen=True)
+class AudioChunk:
+    """Samples of one utterance, one or more frames: float32 mono [N] in [-1, 1] at the model's rate."""
+
+    utterance_id: str
+    first_sample: int
+    samples: NDArray[np.float32]
+    words: tuple[WordTiming, ...] = ()
+    """Words that start inside this chunk (their end may lie beyond it)."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Terminal: everything that was appended has been spoken."""
+
+    utterance_id: str
+    frames: int
+    compute_s: float
+    audio_s: float
+    retries: int = 0
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """Terminal: the utterance was aborted; no later chunk exists."""
+
+    utterance_id: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Terminal: the utterance cannot go on; ``code`` is the wire code of the error (see ``engine/errors.py``)."""
+
+    utterance_id: str
+    code: str
+    message: str
+    retryable: bool = False
+
+
+EngineEvent = AudioChunk | Finished | Cancelled | Failed
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What a loaded model is, for handshakes and ``doctor``."""
+
+    name: str
+    sample_rate: int
+    samples_per_frame: int
+    text_stream: str
+    voices: tuple[str, ...]
+    languages: tuple[str, ...] = ("en",)
+    licence: str = "Apache-2.0"
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def frame_ms(self) -> float:
+        """Length of one frame in milliseconds."""
+        return 1000 * self.samples_per_frame / self.sample_rate

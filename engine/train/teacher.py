@@ -1,0 +1,131 @@
+"""Speech to learn from: Kokoro-82M reads our sentences and tells how long each phoneme lasted.
+
+The teacher (model and voices Apache-2.0) runs from its int8 ONNX export, one thread a process. It writes
+``shard-*.flac`` (24 kHz mono) and ``index.jsonl`` in the layout of ``voice-data``: ``shard, start, samples, voice,
+text, phonemes, durations``, durations in units of 600 samples for [silence, *phonemes, silence].
+"""
+
+import argparse
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import soundfile
+from kitten_text_processing import normalize_text
+from numpy.typing import NDArray
+
+from engine.text.phonemes import phonemise_sentence
+from engine.train.texts import training_texts
+
+SAMPLE_RATE_HZ = 24_000
+SAMPLES_PER_UNIT = 600
+DURATION_OUTPUT = "/encoder/Clip_output_0"
+VOICE_SHARE = {"af_heart": 0.4, "am_michael": 0.35, "af_bella": 0.25}
+# Token ids of the teacher's phoneme alphabet (a fact of its published configuration).
+TEACHER_IDS = dict(
+    zip(
+        ';:,.!?—…"()“” ̃ʣʥʦʨᵝꭧAIOQSTWYᵊabcdefhijklmnopqrstuvwxyzɑɐɒæβɔɕçɖðʤəɚɛɜɟɡɥɨɪʝɯɰŋɳɲɴøɸθœɹɾɻʁɽʂʃʈʧʊʋʌɣɤχʎʒʔˈˌːʰʲ↓→↗↘ᵻ',
+        # fmt: off
+        [1, 2, 3, 4, 5, 6, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 31, 33, 35, 36, 39, 41, 42,
+         43, 44, 45, 46, 47, 48, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71,
+         72, 75, 76, 77, 78, 80, 81, 82, 83, 85, 86, 87, 90, 92, 99, 101, 102, 103, 110, 111, 112, 113, 114, 115, 116,
+         118, 119, 120, 123, 125, 126, 128, 129, 130, 131, 132, 133, 135, 136, 138, 139, 140, 142, 143, 147, 148, 156, 157,
+         158, 162, 164, 169, 171, 172, 173, 177],
+        # fmt: on
+        strict=True,
+    )
+)
+
+
+class Teacher:
+    """Kokoro-82M behind one call: phonemes and a voice in, waveform and durations out."""
+
+    def __init__(self, model: Path, voices: Path) -> None:
+        graph = onnx.load(str(model))
+        graph.graph.output.append(onnx.helper.make_empty_tensor_value_info(DURATION_OUTPUT))
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        self._session = onnxruntime.InferenceSession(
+            graph.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        self._styles = {
+            name: np.fromfile(voices / f"{name}.bin", dtype=np.float32).reshape(-1, 256) for name in VOICE_SHARE
+        }
+
+    def speak(self, phonemes: str, voice: str) -> tuple[NDArray[np.float32], list[int]]:
+        """Waveform [samples] at 24 kHz and the durations of [silence, *phonemes, silence] in units."""
+        ids = [TEACHER_IDS[symbol] for symbol in phonemes]
+        inputs = {
+            "tokens": np.array([[0, *ids, 0]], dtype=np.int64),
+            "style": self._styles[voice][len(ids) - 1][None],
+            "speed": np.ones(1, np.float32),
+        }
+        audio, durations = self._session.run(["audio", DURATION_OUTPUT], inputs)
+        return audio, [int(d) for d in durations[0]]
+
+
+def _spoken_form(text: str) -> str:
+    """``text`` with its numbers, dates and units written out."""
+    return str(normalize_text(text)) if any(c.isdigit() for c in text) else text
+
+
+def synthesise(args: argparse.Namespace) -> None:
+    """Write shards until ``args.hours`` are reached, then stop; a restart continues after the last full shard."""
+    args.out.mkdir(parents=True, exist_ok=True)
+    index = args.out / "index.jsonl"
+    done = [json.loads(line) for line in index.read_text().splitlines()] if index.exists() else []
+    seen = {entry["text"] for entry in done}
+    total = sum(entry["samples"] for entry in done)
+    shard = 1 + max((int(entry["shard"][6:10]) for entry in done), default=-1)
+    rng = random.Random(args.seed + shard)
+    teacher = Teacher(args.model, args.voices)
+    audio: list[NDArray[np.int16]] = []
+    entries: list[dict[str, Any]] = []
+    for text in training_texts(args.sentences, args.wordnet, args.seed):
+        if text in seen:
+            continue
+        phonemes = "".join(symbol for symbol in phonemise_sentence(_spoken_form(text)) if symbol in TEACHER_IDS)
+        if not 2 <= len(phonemes) <= 300:
+            continue
+        voice = rng.choices(list(VOICE_SHARE), weights=list(VOICE_SHARE.values()))[0]
+        wave, durations = teacher.speak(phonemes, voice)
+        samples = SAMPLES_PER_UNIT * sum(durations)
+        pcm = np.zeros(samples, np.int16)
+        pcm[: len(wave)] = (np.clip(wave[:samples], -1, 1) * 32767).astype(np.int16)
+        start = sum(len(piece) for piece in audio)
+        entries.append(
+            {"shard": f"shard-{shard:04d}.flac", "start": start, "samples": samples, "voice": voice, "text": text}
+            | {"phonemes": phonemes, "durations": durations}
+        )
+        audio.append(pcm)
+        if start + samples > args.shard_seconds * SAMPLE_RATE_HZ:
+            soundfile.write(args.out / entries[0]["shard"], np.concatenate(audio), SAMPLE_RATE_HZ, subtype="PCM_16")
+            with index.open("a", encoding="utf-8") as out:
+                out.writelines(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
+            total += start + samples
+            print(f"{total / SAMPLE_RATE_HZ / 3600:.2f} h in {shard + 1} shards", flush=True)
+            audio, entries, shard = [], [], shard + 1
+            if total >= args.hours * 3600 * SAMPLE_RATE_HZ:
+                return
+
+
+def main() -> None:
+    """Command line: ``python -m engine.train.teacher --help``."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path, required=True, help="Kokoro-82M int8 ONNX file")
+    parser.add_argument("--voices", type=Path, required=True, help="folder of the teacher's style files (*.bin)")
+    parser.add_argument("--sentences", type=Path, required=True, help="text file, one sentence a line")
+    parser.add_argument("--wordnet", type=Path, help="folder of WordNet 3 data files, for more variety")
+    parser.add_argument("--out", type=Path, required=True, help="folder for shards and index.jsonl")
+    parser.add_argument("--hours", type=float, default=8.0)
+    parser.add_argument("--shard-seconds", type=float, default=120.0)
+    parser.add_argument("--seed", type=int, default=1)
+    synthesise(parser.parse_args())
+
+
+if __name__ == "__main__":
+    main()
