@@ -1,0 +1,71 @@
+"""What a context yields while it speaks. Times are in milliseconds from the context's first sample."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from realtime.protocol import Cancelled, Done, Heard, Word
+
+BYTES_PER_SAMPLE = 2
+
+
+@dataclass(frozen=True)
+class AudioEvent:
+    """Samples in order, without gaps: ``pcm`` is pcm_s16le, mono (``numpy.frombuffer(event.pcm, "<i2")``)."""
+
+    pcm: bytes
+    first_sample: int
+    sample_rate: int
+
+    @property
+    def start_ms(self) -> float:
+        """When the first sample is due."""
+        return 1000 * self.first_sample / self.sample_rate
+
+    @property
+    def end_ms(self) -> float:
+        """When the last sample is over."""
+        return self.start_ms + 1000 * len(self.pcm) / BYTES_PER_SAMPLE / self.sample_rate
+
+
+@dataclass(frozen=True)
+class WordsEvent:
+    """Words that start in the next `AudioEvent`."""
+
+    words: tuple[Word, ...]
+
+
+@dataclass(frozen=True)
+class DoneEvent:
+    """Last event of a context that was spoken to its end. ``ttfa_ms``: as the server measured it."""
+
+    audio_ms: float
+    characters: int
+    ttfa_ms: float | None
+    retries: int
+
+    @classmethod
+    def from_message(cls, message: Done) -> "DoneEvent":
+        """The event for the server's message."""
+        return cls(message.audio_ms, message.characters, message.ttfa_ms, message.retries)
+
+
+@dataclass(frozen=True)
+class HeardReport:
+    """What was heard of a context that was cut short: ``spoken + unspoken`` is all the text it was given.
+
+    The last event of a cancelled context, and the answer of `Context.cancel`. ``precision`` is ``exact`` if the
+    position was told (``played_ms``) and the words have times.
+    """
+
+    played_ms: float
+    spoken: str
+    unspoken: str
+    precision: Literal["exact", "estimated"]
+
+    @classmethod
+    def from_message(cls, message: Cancelled | Heard) -> "HeardReport":
+        """The report in the server's message."""
+        return cls(message.played_ms, message.spoken, message.unspoken, message.precision)
+
+
+Event = AudioEvent | WordsEvent | DoneEvent | HeardReport

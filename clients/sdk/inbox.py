@@ -1,0 +1,76 @@
+"""The events of one context between the socket and the one who takes them, bounded by the audio they hold."""
+
+import asyncio
+from collections import deque
+
+from clients.sdk.errors import ClientError
+from clients.sdk.events import AudioEvent, DoneEvent, Event, HeardReport
+
+
+class Inbox:
+    """One reader, one writer, on one event loop. The writer awaits `room` after each `put`."""
+
+    def __init__(self, max_audio_bytes: int) -> None:
+        self._max_audio_bytes = max_audio_bytes
+        self._entries: deque[Event | ClientError] = deque()
+        self._audio_bytes = 0
+        self._arrived = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self._failure: ClientError | None = None
+        self.is_closed = False
+        """The last event has been put: nothing may follow."""
+
+    def put(self, entry: Event | ClientError) -> None:
+        """Add an event, or an error that `get` raises once and that ends nothing."""
+        if self.is_closed:
+            return
+        self._entries.append(entry)
+        self.is_closed = isinstance(entry, DoneEvent | HeardReport)
+        self._count(entry, 1)
+        self._arrived.set()
+
+    def fail(self, error: ClientError) -> None:
+        """The last event is an error: what was put before is still handed out, then every `get` raises it."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._failure = error
+            self._arrived.set()
+
+    def drop_audio(self) -> None:
+        """Forget audio and words that were not taken: they will not be heard."""
+        self._entries = deque(entry for entry in self._entries if not isinstance(entry, AudioEvent))
+        self._audio_bytes = 0
+        self._has_room.set()
+
+    async def room(self) -> None:
+        """Returns when there is less audio than the bound."""
+        await self._has_room.wait()
+
+    async def get(self) -> Event:
+        """The next event.
+
+        Raises:
+            ClientError: an error that was put, or that of `fail`.
+            StopAsyncIteration: the last event has been taken.
+        """
+        while not self._entries:
+            if self._failure is not None:
+                raise self._failure
+            if self.is_closed:
+                raise StopAsyncIteration
+            self._arrived.clear()
+            await self._arrived.wait()
+        entry = self._entries.popleft()
+        self._count(entry, -1)
+        if isinstance(entry, ClientError):
+            raise entry
+        return entry
+
+    def _count(self, entry: Event | ClientError, sign: int) -> None:
+        if isinstance(entry, AudioEvent):
+            self._audio_bytes += sign * len(entry.pcm)
+            if self._audio_bytes < self._max_audio_bytes:
+                self._has_room.set()
+            else:
+                self._has_room.clear()

@@ -1,0 +1,200 @@
+// One connection and one player: text in, sound out, and an account of what was heard. No page elements in here.
+
+import { Player } from "./player.js";
+
+const ACKNOWLEDGE_MS = 150;
+const STILL_UNSPOKEN = 40; // characters an open context may hold back until more text comes
+
+/** One context: text that starts at `base` of the page's text. Offsets are UTF-16, as everywhere in JavaScript. */
+export class Utterance {
+  constructor(id, base, connection) {
+    this.id = id;
+    this.base = base;
+    this.connection = connection;
+    this.text = "";
+    this.isEnded = false; // no more text
+    this.isOver = false; // no more sound
+    this.words = []; // {from, to, spoken, start_ms, end_ms}
+    this.firstTextAt = null;
+    this.offset = new CodePointOffsets();
+  }
+
+  append(text) {
+    if (!text) return;
+    this.firstTextAt ??= performance.now();
+    this.text += text;
+    this.connection.append(this.id, text);
+  }
+
+  flush() {
+    if (this.text) this.connection.send("text.flush", { context: this.id });
+  }
+
+  end() {
+    if (this.isEnded) return;
+    this.isEnded = true;
+    this.connection.send("text.end", { context: this.id });
+  }
+
+  /** The page's offset of a character offset of the server, which counts code points. */
+  place(codePoints) {
+    return this.base + this.offset.of(this.text, codePoints);
+  }
+
+  /** It has fallen silent since it has no text left to speak, not since the server was late. */
+  get wantsText() {
+    const last = this.words.at(-1);
+    const spokenTo = last ? last.to - this.base : 0;
+    return !this.isEnded && this.text.length - spokenTo < STILL_UNSPOKEN;
+  }
+}
+
+export class Speaker extends EventTarget {
+  constructor(connection, ready) {
+    super();
+    this.connection = connection;
+    this.rate = ready.sample_rate;
+    this.player = null;
+    this.utterances = new Map();
+    this.count = 0;
+    this.acknowledged = 0;
+    this.ttfaMs = null;
+    this.underruns = 0;
+    const on = (type, handler) => connection.addEventListener(type, ({ detail }) => handler(detail));
+    on("audio", (message) => this.#live(message.context) && this.player.push(message.context, message.first, message.samples));
+    on("audio.discard", (message) => this.player?.discard(message.context, Math.round((message.from_ms * this.rate) / 1000)));
+    on("words", (message) => this.#words(message));
+    on("done", (message) => this.player?.end(message.context));
+    on("error", (message) => this.#fail(message));
+  }
+
+  /** Must be called from a user's action the first time. */
+  async begin(base, voice) {
+    await this.#wake();
+    this.count += 1;
+    const utterance = new Utterance(`page-${this.count}`, base, this.connection);
+    this.utterances.set(utterance.id, utterance);
+    this.connection.send("context.open", { context: utterance.id, voice });
+    return utterance;
+  }
+
+  /** Silence now. Resolves to the account of the utterance that was being heard, `{utterance, …}`, or null. */
+  async stop() {
+    if (!this.player || this.utterances.size === 0) return null;
+    const stopped = [...this.utterances.values()];
+    this.utterances.clear();
+    const at = await this.player.clear();
+    const reports = stopped.map((utterance) => {
+      utterance.isOver = true;
+      const playedMs = at && at.id === utterance.id ? (1000 * at.position) / this.rate - this.player.latencyMs : 0;
+      return this.#cancel(utterance, Math.max(0, playedMs));
+    });
+    const [report] = await Promise.all(reports);
+    if (report) this.#emit("stopped", report);
+    return report;
+  }
+
+  get isSpeaking() {
+    return this.utterances.size > 0;
+  }
+
+  /** `{utterance, ms}` of what is being heard, or null. Also tells the server, now and then. */
+  hear() {
+    if (!this.player) return null;
+    const { id, ms } = this.player.heard;
+    const utterance = this.utterances.get(id);
+    if (!utterance) return null;
+    if (performance.now() - this.acknowledged > ACKNOWLEDGE_MS && ms > 0) {
+      this.acknowledged = performance.now();
+      this.connection.send("played", { context: id, ms: Math.round(ms) });
+    }
+    return { utterance, ms };
+  }
+
+  async #wake() {
+    this.waking ??= Player.create(this.rate).then((player) => this.#adopt(player));
+    await this.waking;
+    await this.player.resume();
+  }
+
+  #adopt(player) {
+    this.player = player;
+    player.addEventListener("sounding", ({ detail: id }) => {
+      const utterance = this.utterances.get(id);
+      if (utterance) this.ttfaMs = performance.now() - utterance.firstTextAt + player.latencyMs;
+    });
+    player.addEventListener("dry", ({ detail: id }) => {
+      const utterance = this.utterances.get(id);
+      if (utterance && !utterance.wantsText) this.underruns += 1;
+    });
+    player.addEventListener("finished", ({ detail: id }) => {
+      const utterance = this.utterances.get(id);
+      if (!utterance) return;
+      utterance.isOver = true;
+      this.utterances.delete(id);
+      this.#emit("finished", utterance);
+    });
+  }
+
+  #live(id) {
+    return this.player !== null && this.utterances.has(id);
+  }
+
+  #words({ context, words }) {
+    const utterance = this.utterances.get(context);
+    if (!utterance) return;
+    for (const word of words) {
+      utterance.words.push({ ...word, from: utterance.place(word.char_start), to: utterance.place(word.char_end) });
+    }
+    this.#emit("words", utterance);
+  }
+
+  #fail(message) {
+    const utterance = this.utterances.get(message.context);
+    if (utterance && message.terminal) {
+      utterance.isOver = true;
+      this.utterances.delete(utterance.id);
+      this.player?.end(utterance.id);
+    }
+    if (utterance || !message.context) this.#emit("problem", message.message);
+  }
+
+  #cancel(utterance, playedMs) {
+    return new Promise((resolve) => {
+      const finish = (report) => {
+        for (const type of ["cancelled", "heard", "error"]) this.connection.removeEventListener(type, receive);
+        this.connection.removeEventListener("lost", lose);
+        resolve(report && { ...report, utterance });
+      };
+      const receive = ({ detail }) => {
+        if (detail.context === utterance.id) finish(detail.type === "error" ? null : detail);
+      };
+      const lose = () => finish(null);
+      for (const type of ["cancelled", "heard", "error"]) this.connection.addEventListener(type, receive);
+      this.connection.addEventListener("lost", lose);
+      if (this.connection.isOpen) this.connection.send("cancel", { context: utterance.id, played_ms: playedMs });
+      else finish(null);
+    });
+  }
+
+  #emit(name, detail) {
+    this.dispatchEvent(new CustomEvent(name, { detail }));
+  }
+}
+
+/** Code point offsets to UTF-16 offsets of a text that only grows; remembers where it was, since offsets mostly rise. */
+class CodePointOffsets {
+  constructor() {
+    this.codePoints = 0;
+    this.units = 0;
+  }
+
+  of(text, codePoints) {
+    if (codePoints < this.codePoints) this.codePoints = this.units = 0;
+    while (this.codePoints < codePoints && this.units < text.length) {
+      this.units += text.codePointAt(this.units) > 0xffff ? 2 : 1;
+      this.codePoints += 1;
+    }
+    return this.units;
+  }
+}
