@@ -54,6 +54,7 @@ class ErrorCode(StrEnum):
     UNKNOWN_LANGUAGE = "unknown_language"
     UNKNOWN_UTTERANCE = "unknown_utterance"
     BUSY = "busy"
+    SLOW_READER = "slow_reader"
     WORKER_LOST = "worker_lost"
     SHUTTING_DOWN = "shutting_down"
     BAD_CONFIG = "bad_config"
@@ -70,7 +71,7 @@ class CloseCode:
     PROTOCOL = 1002
     """An unsupported protocol version."""
     POLICY = 1008
-    """Too many messages that cannot be read."""
+    """No `SessionStart` in time, too many messages that cannot be read, or a client that stopped reading."""
     TOO_LARGE = 1009
     """A message over twice the allowed size: not even read."""
     INTERNAL = 1011
@@ -241,7 +242,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Words:
-    """Words that start in the audio message right after this one."""
+    """Words whose audio follows; sent before the first sample of each of them."""
 
     context: str
     words: tuple[Word, ...]
@@ -450,7 +451,8 @@ def key_from_subprotocols(offered: Iterable[str]) -> str | None:
 
 M = TypeVar("M", ClientMessage, ServerMessage)
 
-_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+# Matches an unfinished string too: a pattern that could fail there would be tried again at each of its quotes.
+_STRUCTURE = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
 def _load(data: str | bytes, max_bytes: int) -> tuple[dict[str, Any], str]:

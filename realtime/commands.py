@@ -1,0 +1,130 @@
+"""What crosses the pipe between the gateway and the worker process. Plain data, picklable, nothing else."""
+
+from dataclasses import dataclass, field
+
+from engine.core import EngineEvent, ModelInfo, Utterance
+
+# ---------------------------------------------------------------------------------------------- gateway to worker
+
+
+@dataclass(frozen=True)
+class Start:
+    """First command of a worker: make the engine. ``arguments`` go to its factory as keywords."""
+
+    arguments: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Add:
+    """Begin an utterance."""
+
+    utterance: Utterance
+
+    @property
+    def utterance_id(self) -> str:
+        """Of the utterance that begins."""
+        return self.utterance.utterance_id
+
+
+@dataclass(frozen=True)
+class AppendText:
+    """More text; ``append_index`` is named by the `Rejected` that may answer."""
+
+    utterance_id: str
+    text: str
+    append_index: int
+
+
+@dataclass(frozen=True)
+class Flush:
+    """Speak what is there without waiting for more text."""
+
+    utterance_id: str
+
+
+@dataclass(frozen=True)
+class Finish:
+    """No more text will come."""
+
+    utterance_id: str
+
+
+@dataclass(frozen=True)
+class Abort:
+    """Stop and forget."""
+
+    utterance_id: str
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Make no more audio until `Resume`: the listener has enough or cannot take it."""
+
+    utterance_id: str
+
+
+@dataclass(frozen=True)
+class Resume:
+    """End of a `Pause`."""
+
+    utterance_id: str
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Asks for a sign of life: the next `Report` carries ``number``."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Leave the loop and exit."""
+
+
+Command = Add | AppendText | Flush | Finish | Abort | Pause | Resume
+
+# ---------------------------------------------------------------------------------------------- worker to gateway
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The code is loaded; the worker waits for `Start`."""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The engine is made and warm."""
+
+    info: ModelInfo
+    warm_s: float
+
+
+@dataclass(frozen=True)
+class StartFailed:
+    """The engine could not be made; the worker exits."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """One append was refused; the utterance lives on without that text."""
+
+    utterance_id: str
+    append_index: int
+    code: str
+    message: str
+
+
+WorkerEvent = EngineEvent | Rejected
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one turn of the worker's loop brought."""
+
+    events: tuple[WorkerEvent, ...] = ()
+    step_s: float | None = None
+    """Time spent in ``Engine.step``; None if there was nothing to do."""
+    probe: int | None = None

@@ -1,0 +1,209 @@
+"""The worker process: one loop that drains its inbox, steps the engine and sends the events back.
+
+It knows nothing of sockets or asyncio. An error of ``Engine.step`` ends the process: which utterances it spoilt is
+unknown, so the gateway fails them all and starts another worker.
+"""
+
+import importlib
+import logging
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from typing import Any, Protocol, cast
+
+from engine.core import EngineEvent, Failed, ModelInfo, Utterance
+from engine.errors import ConfigError, FootlightsError, UnknownUtteranceError
+from realtime.commands import (
+    Abort,
+    Add,
+    AppendText,
+    Command,
+    Finish,
+    Flush,
+    Imported,
+    Pause,
+    Probe,
+    Ready,
+    Rejected,
+    Report,
+    Resume,
+    Start,
+    StartFailed,
+    Stop,
+    WorkerEvent,
+)
+
+logger = logging.getLogger(__name__)
+
+
+class EngineLike(Protocol):
+    """What the loop needs of an engine. Methods raise `FootlightsError`s; `step` returns what happened since."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """What model this is."""
+
+    def add(self, utterance: Utterance) -> None:
+        """Begin an utterance."""
+
+    def append_text(self, utterance_id: str, text: str) -> None:
+        """More text."""
+
+    def flush(self, utterance_id: str) -> None:
+        """Speak what is there."""
+
+    def finish(self, utterance_id: str) -> None:
+        """No more text."""
+
+    def abort(self, utterance_id: str) -> None:
+        """Stop; `Cancelled` follows."""
+
+    def pause(self, utterance_id: str) -> None:
+        """Make no audio for it."""
+
+    def resume(self, utterance_id: str) -> None:
+        """End of a pause."""
+
+    def has_work(self) -> bool:
+        """Would `step` do or return anything?"""
+
+    def step(self) -> list[EngineEvent]:
+        """At most one frame for each sequence that can make one."""
+
+
+def resolve(factory: str) -> Callable[..., Any]:
+    """The callable that ``module:function`` names.
+
+    Raises:
+        ConfigError: not of that form, no such module or function.
+    """
+    module_name, _, function_name = factory.partition(":")
+    try:
+        function = getattr(importlib.import_module(module_name), function_name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"cannot load the engine factory {factory!r} (module:function): {error}") from error
+    if not callable(function):
+        raise ConfigError(f"the engine factory {factory!r} is not a function")
+    return cast(Callable[..., Any], function)
+
+
+def main(connection: Connection, factory: str) -> None:
+    """Entry point of the process: import, wait for `Start`, make the engine, run until `Stop` or a closed pipe."""
+    # A terminal's Ctrl-C and a service manager's stop reach every process of the group: the gateway drains first and
+    # then closes the pipe.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        engine = _start(connection, factory)
+        if engine is not None:
+            run(connection, engine)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return
+
+
+def _start(connection: Connection, factory: str) -> EngineLike | None:
+    """The engine, made and warm; None if the gateway has no more use for it."""
+    with _report_failure(connection):
+        make_engine = resolve(factory)
+    connection.send(Imported())
+    start = connection.recv()
+    if isinstance(start, Stop):
+        return None
+    assert isinstance(start, Start), start
+    started = time.perf_counter()
+    with _report_failure(connection):
+        engine: EngineLike = make_engine(**start.arguments)
+    connection.send(Ready(engine.info, time.perf_counter() - started))
+    return engine
+
+
+@contextmanager
+def _report_failure(connection: Connection) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        connection.send(StartFailed(f"{type(error).__name__}: {error}"))
+        raise
+
+
+def run(connection: Connection, engine: EngineLike) -> None:
+    """Drain, step, send, until `Stop`.
+
+    Raises:
+        EOFError, OSError: the gateway is gone.
+    """
+    while True:
+        events: list[WorkerEvent] = []
+        probe = None
+        # Without work the loop sleeps in the first receive; with work it takes only what is there.
+        while not _has_work(engine, events, probe) or connection.poll():
+            command = connection.recv()
+            if isinstance(command, Stop):
+                return
+            if isinstance(command, Probe):
+                probe = command.number
+            else:
+                events += apply(engine, command)
+        step_s = None
+        if engine.has_work():
+            started = time.perf_counter()
+            events += engine.step()
+            step_s = time.perf_counter() - started
+        if events or probe is not None or step_s is not None:
+            connection.send(Report(tuple(events), step_s, probe))
+
+
+def _has_work(engine: EngineLike, events: list[WorkerEvent], probe: int | None) -> bool:
+    return bool(events) or probe is not None or engine.has_work()
+
+
+def apply(engine: EngineLike, command: Command) -> list[WorkerEvent]:
+    """The command carried out; what it could not do comes back as events.
+
+    Typed errors are the caller's: an add fails the utterance, an append rejects that text, and an operation on an
+    utterance that has just ended is void. Anything else is a fault of ours that costs this one utterance.
+    """
+    utterance_id = command.utterance_id
+    try:
+        _dispatch(engine, command)
+    except FootlightsError as error:
+        if isinstance(command, Add):
+            return [Failed(utterance_id, error.code, str(error), error.retryable)]
+        if isinstance(command, AppendText) and not isinstance(error, UnknownUtteranceError):
+            return [Rejected(utterance_id, command.append_index, error.code, str(error))]
+        logger.debug("%s of %s is void: %s", type(command).__name__, utterance_id, error.code)
+    except Exception as error:
+        # Not the message: it may quote the user's text.
+        trace = "".join(traceback.format_tb(error.__traceback__))
+        logger.error("%s of %s raised %s\n%s", type(command).__name__, utterance_id, type(error).__name__, trace)
+        _try_abort(engine, utterance_id)
+        return [Failed(utterance_id, "internal", f"the engine failed ({type(error).__name__})", retryable=True)]
+    return []
+
+
+def _dispatch(engine: EngineLike, command: Command) -> None:
+    match command:
+        case Add(utterance):
+            engine.add(utterance)
+        case AppendText(utterance_id, text):
+            engine.append_text(utterance_id, text)
+        case Flush(utterance_id):
+            engine.flush(utterance_id)
+        case Finish(utterance_id):
+            engine.finish(utterance_id)
+        case Abort(utterance_id):
+            engine.abort(utterance_id)
+        case Pause(utterance_id):
+            engine.pause(utterance_id)
+        case Resume(utterance_id):
+            engine.resume(utterance_id)
+
+
+def _try_abort(engine: EngineLike, utterance_id: str) -> None:
+    try:
+        engine.abort(utterance_id)
+    except Exception as error:
+        logger.error("abort of %s raised %s", utterance_id, type(error).__name__)
