@@ -3,6 +3,7 @@
 FootlightsError
 ├── ConfigError             a configuration the engine would compute differently, or cannot read
 ├── WeightsError            a checkpoint whose names, shapes or dtypes do not fit
+├── StateError              memory asked for something its kind cannot do, such as taking a row back
 ├── TextError               text that cannot be spoken as given
 │   ├── StructuralTokenError    prompt structure typed as text
 │   └── TextTooLongError
@@ -30,6 +31,12 @@ class WeightsError(FootlightsError):
     """A checkpoint that does not fit its configuration; names the first mismatch."""
 
     code = "bad_weights"
+
+
+class StateError(FootlightsError):
+    """Decoder memory was asked for something its kind cannot do."""
+
+    code = "bad_memory"
 
 
 class TextError(FootlightsError):

@@ -1,0 +1,267 @@
+"""Checkpoints in and out: safetensors, strict about names, shapes, dtypes and numbers.
+
+A folder holds ``config.json`` and either ``model.safetensors`` or shards with ``model.safetensors.index.json``. In
+memory some tensors of the file are joined (queries, keys and values of a layer; the experts) or cut (only rows of the
+head that may be emitted are kept); ``checkpoint_layout`` says how.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from engine.config import FULL_ATTENTION, ModelConfig
+from engine.errors import WeightsError
+from engine.model.attention import Attention
+from engine.model.codebooks import TowerLayer
+from engine.model.decoder import BackboneLayer, Decoder
+from engine.model.recurrent import GatedDeltaNet
+
+CONFIG_FILE = "config.json"
+INDEX_FILE = "model.safetensors.index.json"
+SINGLE_FILE = "model.safetensors"
+
+_FLOATS = (torch.bfloat16, torch.float32, torch.float16)
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """One tensor of a checkpoint: its shape there, and the way to and from the model's parameters."""
+
+    shape: tuple[int, ...]
+    put: Callable[[Tensor], None]
+    """Copies a tensor of ``shape`` into the model."""
+    take: Callable[[], Tensor]
+    """The tensor of ``shape`` that the model holds."""
+
+
+def _stored(
+    *parts: Tensor, shape: tuple[int, ...] | None = None, axis: int = 0, is_centred: bool = False
+) -> StoredTensor:
+    """A stored tensor that is one view of a parameter, or several stacked along a new ``axis``.
+
+    ``is_centred``: the file holds the parameter minus one.
+    """
+    stacked = [*parts[0].shape]
+    if len(parts) > 1:
+        stacked.insert(axis, len(parts))
+    centre = 1.0 if is_centred else 0.0
+
+    def put(tensor: Tensor) -> None:
+        pieces = [tensor.view(stacked)] if len(parts) == 1 else tensor.view(stacked).unbind(axis)
+        for part, piece in zip(parts, pieces, strict=True):
+            part.copy_(piece if not is_centred else piece.float() + centre)
+
+    def take() -> Tensor:
+        joined = parts[0] if len(parts) == 1 else torch.stack(parts, axis)
+        return (joined.float() - centre if is_centred else joined).reshape(shape or tuple(stacked))
+
+    return StoredTensor(shape or tuple(stacked), put, take)
+
+
+def _head(config: ModelConfig, weight: Tensor) -> StoredTensor:
+    """The main head: all of the vocabulary in the file, the candidates in memory. Saving writes zeros elsewhere."""
+    start, stop = config.semantic_start_token_id, config.semantic_end_token_id + 1
+    shape = (config.backbone.vocab_size, config.backbone.hidden_size)
+
+    def put(tensor: Tensor) -> None:
+        weight[:-1].copy_(tensor[start:stop])
+        weight[-1].copy_(tensor[config.eos_token_id])
+
+    def take() -> Tensor:
+        full = weight.new_zeros(shape)
+        full[start:stop], full[config.eos_token_id] = weight[:-1], weight[-1]
+        return full
+
+    return StoredTensor(shape, put, take)
+
+
+def checkpoint_layout(model: Decoder) -> dict[str, StoredTensor]:
+    """Every tensor of the checkpoint of ``model``, by its name there."""
+    config, layout = model.config, {}
+    language = "model.language_model"
+    layout[f"{language}.embed_tokens.weight"] = _stored(model.embed_tokens.weight.detach())
+    for i, layer in enumerate(model.layers):
+        assert isinstance(layer, BackboneLayer)
+        layout.update((f"{language}.layers.{i}.{name}", entry) for name, entry in _backbone_layer(layer, config, i))
+    layout[f"{language}.norm.weight"] = _stored(model.norm.gain.detach(), is_centred=True)
+    layout["lm_head.weight"] = _head(config, model.main_head.weight.detach())
+    layout["audio_decoder.codebook_embeddings.weight"] = _stored(model.codebook_embeddings.weight.detach())
+    for prefix, table, layers in (
+        ("audio_decoder_mtp_shared", "semantic_embedding", model.tower.shared),
+        ("audio_decoder_mtp", "codebook_embedding", model.tower.residual),
+    ):
+        for i, layer in enumerate(layers):
+            assert isinstance(layer, TowerLayer)
+            layout.update((f"{prefix}.layers.{i}.{name}", entry) for name, entry in _tower_layer(layer, table))
+    for i, head in enumerate(model.tower.heads):
+        layout[f"audio_decoder_mtp.heads.{i}.weight"] = _stored(head.get_parameter("weight").detach())
+    if model.aligned_text is not None:
+        for name, parameter in model.aligned_text.named_parameters(prefix="aligned_text"):
+            layout[name] = _stored(parameter.detach())
+    return layout
+
+
+def _attention_rows(attention: Attention) -> list[Tensor]:
+    """Queries, keys, values and gates of a joined projection."""
+    dim, heads, kv_heads = attention.head_dim, attention.heads, attention.kv_heads
+    return list(
+        attention.in_proj.weight.detach().split_with_sizes([heads * dim, kv_heads * dim, kv_heads * dim, heads * dim])
+    )
+
+
+def _backbone_layer(layer: BackboneLayer, config: ModelConfig, index: int) -> Iterator[tuple[str, StoredTensor]]:
+    b = config.backbone
+    yield "input_layernorm.weight", _stored(layer.mixer_norm.gain.detach(), is_centred=True)
+    yield "post_attention_layernorm.weight", _stored(layer.moe_norm.gain.detach(), is_centred=True)
+    if b.layer_types[index] == FULL_ATTENTION:
+        assert isinstance(layer.mixer, Attention)
+        mixer, by_head = layer.mixer, (b.num_attention_heads, b.head_dim, b.hidden_size)
+        queries, keys, values, gates = _attention_rows(mixer)
+        # The file alternates, head by head, a query and its gate.
+        shape = (2 * queries.shape[0], b.hidden_size)
+        yield "self_attn.q_proj.weight", _stored(queries.view(by_head), gates.view(by_head), shape=shape, axis=1)
+        yield "self_attn.k_proj.weight", _stored(keys)
+        yield "self_attn.v_proj.weight", _stored(values)
+        yield "self_attn.o_proj.weight", _stored(mixer.out_proj.weight.detach())
+        yield "self_attn.q_norm.weight", _stored(mixer.qk_gain.detach()[0], is_centred=True)
+        yield "self_attn.k_norm.weight", _stored(mixer.qk_gain.detach()[1], is_centred=True)
+    else:
+        assert isinstance(layer.mixer, GatedDeltaNet)
+        linear = layer.mixer
+        qkv, z = linear.in_proj.weight.detach().split_with_sizes([b.conv_dim, b.value_dim])
+        b_rows, a_rows = linear.ba_proj.weight.detach().chunk(2)
+        yield "linear_attn.in_proj_qkv.weight", _stored(qkv)
+        yield "linear_attn.in_proj_z.weight", _stored(z)
+        yield "linear_attn.in_proj_a.weight", _stored(a_rows)
+        yield "linear_attn.in_proj_b.weight", _stored(b_rows)
+        kernel = (b.conv_dim, 1, b.linear_conv_kernel_dim)
+        yield "linear_attn.conv1d.weight", _stored(linear.conv.detach().t(), shape=kernel)
+        yield "linear_attn.A_log", _stored(linear.a_log.detach())
+        yield "linear_attn.dt_bias", _stored(linear.dt_bias.detach())
+        yield "linear_attn.norm.weight", _stored(linear.out_gain.detach())
+        yield "linear_attn.out_proj.weight", _stored(linear.out_proj.weight.detach())
+    moe = layer.moe
+    yield "mlp.gate.weight", _stored(moe.router.detach()[:-1])
+    yield "mlp.shared_expert_gate.weight", _stored(moe.router.detach()[-1:])
+    gate, up = moe.shared.gate_up.weight.detach().chunk(2)
+    yield "mlp.shared_expert.gate_proj.weight", _stored(gate)
+    yield "mlp.shared_expert.up_proj.weight", _stored(up)
+    yield "mlp.shared_expert.down_proj.weight", _stored(moe.shared.down.weight.detach())
+    for x, (gate_up, down) in enumerate(zip(moe.experts.gate_up.detach(), moe.experts.down.detach(), strict=True)):
+        gate, up = gate_up.chunk(2)
+        yield f"mlp.experts.{x}.gate_proj.weight", _stored(gate)
+        yield f"mlp.experts.{x}.up_proj.weight", _stored(up)
+        yield f"mlp.experts.{x}.down_proj.weight", _stored(down)
+
+
+def _tower_layer(layer: TowerLayer, table: str) -> Iterator[tuple[str, StoredTensor]]:
+    attention, block = layer.attention, "transformer_layer"
+    queries, keys, values, gates = _attention_rows(attention)
+    yield f"{table}.weight", _stored(layer.embedding.weight.detach())
+    yield "enorm.weight", _stored(layer.embedding_norm.gain.detach(), is_centred=True)
+    yield "hnorm.weight", _stored(layer.hidden_norm.gain.detach(), is_centred=True)
+    yield "final_layernorm.weight", _stored(layer.final_norm.gain.detach(), is_centred=True)
+    yield "eh_proj.weight", _stored(layer.joint_proj.weight.detach())
+    yield f"{block}.attention_norm.weight", _stored(layer.attention_norm.gain.detach(), is_centred=True)
+    yield f"{block}.ffn_norm.weight", _stored(layer.feed_forward_norm.gain.detach(), is_centred=True)
+    yield f"{block}.attention.wqkv.weight", _rows(queries, gates, keys, values)
+    yield f"{block}.attention.wo.weight", _stored(attention.out_proj.weight.detach())
+    yield f"{block}.attention.q_norm.weight", _stored(attention.qk_gain.detach()[0], is_centred=True)
+    yield f"{block}.attention.k_norm.weight", _stored(attention.qk_gain.detach()[1], is_centred=True)
+    gate, up = layer.feed_forward.gate_up.weight.detach().chunk(2)
+    yield f"{block}.feed_forward.w1.weight", _stored(gate)
+    yield f"{block}.feed_forward.w3.weight", _stored(up)
+    yield f"{block}.feed_forward.w2.weight", _stored(layer.feed_forward.down.weight.detach())
+
+
+def _rows(*parts: Tensor) -> StoredTensor:
+    """A stored matrix made of ``parts``, one below the other."""
+    sizes = [part.shape[0] for part in parts]
+
+    def put(tensor: Tensor) -> None:
+        for part, piece in zip(parts, tensor.split_with_sizes(sizes), strict=True):
+            part.copy_(piece)
+
+    return StoredTensor((sum(sizes), parts[0].shape[1]), put, lambda: torch.cat(parts))
+
+
+def load_decoder(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[Decoder, ModelConfig]:
+    """The decoder of a checkpoint folder, ready to compute in ``dtype``.
+
+    Vectors, convolutions and routers stay float32. Raises ``ConfigError`` for a configuration, and
+    ``WeightsError`` naming the first file or tensor that does not fit it.
+    """
+    config = ModelConfig.from_file(folder / CONFIG_FILE)
+    model = Decoder(config)
+    for name, parameter in model.named_parameters():
+        if parameter.dim() > 1 and not name.endswith(("router", "conv", "qk_gain")):
+            parameter.data = torch.empty_like(parameter, dtype=dtype)
+    layout = checkpoint_layout(model)
+    with torch.no_grad():
+        for path, names in _files(folder, layout):
+            _read(path, names, layout)
+    return model.eval().requires_grad_(False), config
+
+
+def save_decoder(folder: Path, model: Decoder, config: ModelConfig, dtype: torch.dtype = torch.bfloat16) -> None:
+    """Write ``config.json`` and ``model.safetensors`` so that ``load_decoder`` reads them back.
+
+    Tensors are rounded to ``dtype``. Rows of the head outside the candidates are zeros.
+    """
+    assert config == model.config, "the configuration is not the model's"
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {name: entry.take().to("cpu", dtype).contiguous() for name, entry in checkpoint_layout(model).items()}
+    save_file(tensors, folder / SINGLE_FILE, metadata={"format": "pt"})
+    values = {**config.to_dict(), "dtype": str(dtype).removeprefix("torch.")}
+    (folder / CONFIG_FILE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+
+
+def _files(folder: Path, layout: dict[str, StoredTensor]) -> Iterator[tuple[Path, list[str]]]:
+    """Files of the checkpoint with the names that the index (or, without one, the layout) promises in each."""
+    index_path = folder / INDEX_FILE
+    if not index_path.exists():
+        yield folder / SINGLE_FILE, list(layout)
+        return
+    try:
+        weight_map = json.loads(index_path.read_text(encoding="utf-8"))["weight_map"]
+        places = {str(name): str(file) for name, file in weight_map.items()}
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise WeightsError(f"{index_path} is no index of a checkpoint: {error!r}") from error
+    _compare_names(set(places), layout, index_path)
+    for file in sorted(set(places.values())):
+        if Path(file).name != file:
+            raise WeightsError(f"{index_path} names a file outside its folder: {file}")
+        yield folder / file, [name for name, place in places.items() if place == file]
+
+
+def _compare_names(found: set[str], wanted: "set[str] | dict[str, StoredTensor]", where: Path) -> None:
+    if missing := [name for name in wanted if name not in found]:
+        raise WeightsError(f"{where}: tensor {missing[0]} is missing ({len(missing)} in all)")
+    if unexpected := sorted(found - set(wanted)):
+        raise WeightsError(f"{where}: unexpected tensor {unexpected[0]} ({len(unexpected)} in all)")
+
+
+def _read(path: Path, names: list[str], layout: dict[str, StoredTensor]) -> None:
+    """Copy the tensors ``names`` of one file into the model."""
+    if not path.is_file():
+        raise WeightsError(f"{path} is missing")
+    try:
+        with safe_open(path, framework="pt") as file:
+            _compare_names(set(file.keys()), set(names), path)
+            for name in names:
+                tensor = file.get_tensor(name)
+                if tuple(tensor.shape) != layout[name].shape:
+                    raise WeightsError(f"{path}: {name} has shape {list(tensor.shape)}, not {list(layout[name].shape)}")
+                if tensor.dtype not in _FLOATS:
+                    raise WeightsError(f"{path}: {name} is {tensor.dtype}, not one of {[str(d) for d in _FLOATS]}")
+                if not bool(tensor.isfinite().all()):
+                    raise WeightsError(f"{path}: {name} has values that are not finite")
+                layout[name].put(tensor)
+    except (SafetensorError, OSError) as error:
+        raise WeightsError(f"{path} cannot be read: {error}") from error
