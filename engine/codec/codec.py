@@ -1,0 +1,38 @@
+"""What every codec is to the engine: codes in, samples out, memory carried from one call to the next.
+
+Axes: B sequences, C codebooks, F frames.
+"""
+
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from engine.cache.base import Memory
+
+
+class Codec(Protocol):
+    """A causal decoder of audio codes. Holds weights only; ``state`` is the memory of B sequences.
+
+    Streamed equals whole: the samples do not depend on how frames are grouped into calls.
+    """
+
+    @property
+    def sample_rate(self) -> int:
+        """Samples per second."""
+
+    @property
+    def samples_per_frame(self) -> int:
+        """Samples one frame becomes."""
+
+    @property
+    def num_codebooks(self) -> int:
+        """C."""
+
+    def allocate(self, batch_size: int) -> Memory:
+        """Memory of ``batch_size`` sequences that have heard nothing."""
+
+    def decode_step(self, codes: Tensor, state: Any) -> Tensor:
+        """``codes`` [B, C, F] (int64) -> float32 samples [B, F * samples_per_frame] in [-1, 1]; advances ``state``.
+
+        Codes outside a codebook are clamped: the decoder's heads may be wider than the codec's tables.
+        """

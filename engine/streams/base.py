@@ -1,0 +1,95 @@
+"""What a text stream is to the engine: it says what the decoder must do next and what a frame meant."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+from engine.core import WordTiming
+from engine.text.words import SpokenWord
+
+
+class Demand(Enum):
+    """What an utterance needs now."""
+
+    WAIT = "wait"
+    """Nothing can be done until more text comes."""
+    PREFILL = "prefill"
+    """Prompt rows are ready."""
+    DECODE = "decode"
+    """A frame can be made."""
+    END = "end"
+    """Everything has been spoken."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The text beside the next frame (aligned form).
+
+    ``symbols``: ids at ``A-2, A-1, A, B, B+1 .. B+L``, 0 where there is none; ``elapsed``: units the symbols of unit A
+    and of unit B have lasted before that unit.
+    """
+
+    symbols: tuple[int, ...]
+    elapsed: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Guide:
+    """How the stream bounds one step: what the frame is told of the text, and what the model may choose."""
+
+    window: Window | None = None
+    moves: tuple[bool, bool, bool, bool] | None = None
+    """Allowed pointer classes ``2a + b`` (aligned form)."""
+    is_end_allowed: bool = True
+    """Whether the end-of-turn token may be drawn."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One decoded frame: the main token's semantic code and the tower's, ``codes`` [C]."""
+
+    codes: tuple[int, ...]
+    is_end: bool = False
+    """The end-of-turn token was drawn: there is no audio in this frame."""
+    move: int = 0
+    """Pointer class chosen for the frame after (aligned form)."""
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """What a frame brought: frames to hear now, each [C], and words whose times became known or exact."""
+
+    frames: tuple[tuple[int, ...], ...] = ()
+    words: tuple[WordTiming, ...] = ()
+
+
+class TextStream(Protocol):
+    """Words in, decoder steps out. Pure bookkeeping: no tensors, no clock, not a random number."""
+
+    def add(self, words: Sequence[SpokenWord]) -> None:
+        """Append words to be spoken."""
+
+    def flush(self) -> None:
+        """Speak what is there; more may come later."""
+
+    def finish(self) -> None:
+        """No more text will come."""
+
+    def demand(self) -> Demand:
+        """What is needed now."""
+
+    def take_prompt(self) -> tuple[int, ...]:
+        """Token ids of the prompt rows to append (``Demand.PREFILL``)."""
+
+    def guide(self) -> Guide:
+        """Bounds of the next decode step (``Demand.DECODE``)."""
+
+    def accept(self, frame: Frame) -> Spoken:
+        """Take the decoded frame in."""
+
+    def snapshot(self) -> Any:
+        """Copy of all that changes, for ``restore``."""
+
+    def restore(self, snapshot: Any) -> None:
+        """Go back to a snapshot; it may be restored again later."""
