@@ -9,6 +9,7 @@ from typing import Protocol, Self
 from clients.sdk.errors import AnswerError, ClientError
 from clients.sdk.events import AudioEvent, DoneEvent, Event, HeardReport, WordsEvent
 from clients.sdk.inbox import Inbox
+from clients.sdk.pauses import with_pauses
 from realtime.protocol import (
     AudioDiscard,
     AudioMessage,
@@ -80,12 +81,12 @@ class Context:
         if self._feeder is not None:
             self._feeder.cancel()
             await asyncio.wait([self._feeder])
-        if not self._inbox.is_closed:
+        if not self._inbox.is_closed and self._answer is None:
             # The block's own error, if any, is the one to be seen.
             with contextlib.suppress(ClientError):
                 await self.cancel()
         # The session may be waiting for room in here.
-        self._inbox.drop_audio()
+        self._inbox.cut()
         self._link.forget(self)
 
     # -------------------------------------------------------------------------------------------- text in
@@ -103,21 +104,25 @@ class Context:
         """No more text will come: the rest is spoken, then `DoneEvent` follows."""
         await self._link.send(TextEnd(self.id))
 
-    def speak(self, source: AsyncIterable[str]) -> None:
+    def speak(self, source: AsyncIterable[str], *, flush_after_s: float | None = None) -> None:
         """Append all pieces of ``source`` as they come, then end; in the background, so that events can be iterated.
 
-        If ``source`` raises, the context is cancelled and the iteration raises that exception as the cause of a
-        `ClientError`.
+        ``flush_after_s``: when ``source`` pauses that long after a sentence or a line, speak to its end without
+        waiting for more. If ``source`` raises, the context is cancelled and the iteration raises a `ClientError`
+        whose cause is that exception.
         """
         assert self._feeder is None, "one source per context"
-        self._feeder = asyncio.create_task(self._feed(source), name=f"feed {self.id}")
+        self._feeder = asyncio.create_task(self._feed(source, flush_after_s), name=f"feed {self.id}")
 
-    async def _feed(self, source: AsyncIterable[str]) -> None:
+    async def _feed(self, source: AsyncIterable[str], flush_after_s: float | None) -> None:
         try:
-            async for piece in source:
+            async for piece in with_pauses(source, flush_after_s):
                 if self._inbox.is_closed or self._is_cancelling:
                     return
-                await self.append(piece)
+                if piece is None:
+                    await self.flush()
+                else:
+                    await self.append(piece)
             if not self._is_cancelling:
                 await self.end()
         except ClientError as error:
@@ -158,7 +163,7 @@ class Context:
 
     async def _ask_to_cancel(self, played_ms: float | None) -> "asyncio.Future[HeardReport]":
         self._is_cancelling = True
-        self._inbox.drop_audio()
+        self._inbox.cut()
         if self._answer is None or self._answer.done():
             self._answer = asyncio.get_running_loop().create_future()
             # Asked for or not, an error in it is never "unretrieved".
@@ -186,8 +191,9 @@ class Context:
         match message:
             case Words(words=words) if not self._is_cancelling:
                 self._inbox.put(WordsEvent(words))
-            case Done():
-                if message.audio_messages != self._sequence and not self._is_cancelling:
+            # A cancelled context ends with its report, also when the cancellation came too late.
+            case Done() if not self._is_cancelling:
+                if message.audio_messages != self._sequence:
                     lost = f"{message.audio_messages} audio messages were sent, {self._sequence} arrived"
                     self.fail(AnswerError(lost, context=self.id))
                 self._inbox.put(DoneEvent.from_message(message))

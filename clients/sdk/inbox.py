@@ -37,9 +37,11 @@ class Inbox:
             self._failure = error
             self._arrived.set()
 
-    def drop_audio(self) -> None:
-        """Forget audio and words that were not taken: they will not be heard."""
-        self._entries = deque(entry for entry in self._entries if not isinstance(entry, AudioEvent))
+    def cut(self) -> None:
+        """Forget what was not taken, for it will not be heard; a `HeardReport` is still to be put."""
+        if any(isinstance(entry, DoneEvent) for entry in self._entries):
+            self.is_closed = False
+        self._entries = deque(entry for entry in self._entries if isinstance(entry, HeardReport | ClientError))
         self._audio_bytes = 0
         self._has_room.set()
 

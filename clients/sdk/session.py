@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import logging
 import time
 from types import TracebackType
@@ -61,7 +62,7 @@ def connect(
     words: bool = True,
     policy: PolicyName = "eager",
     api_key: str | None = None,
-    buffer_s: float = 30.0,
+    buffer_s: float = 60.0,
     open_timeout_s: float = 10.0,
 ) -> "Session":
     """A session, to be used as ``async with connect(..) as session``.
@@ -183,13 +184,13 @@ class Session:
 
     async def close(self) -> None:
         """Close the connection; whatever still speaks on it is cancelled by the server."""
+        self._fail(ConnectionLostError("the session was closed"))
         if self._socket is not None:
             await self._socket.close()
         if self._reader is not None:
             # A reader that waits for room would never see the end of the socket.
             self._reader.cancel()
             await asyncio.wait([self._reader])
-        self._fail(ConnectionLostError("the session was closed"))
 
     # -------------------------------------------------------------------------------------------- for contexts
 
@@ -328,10 +329,21 @@ def _lost(error: ConnectionClosed) -> ClientError:
 
 
 def _refusal(url: str, status: int, body: bytes) -> ClientError:
-    said = body.decode(errors="replace").strip()[:200]
+    said = _said(body)
     shown = f" ({said})" if said else ""
-    if status in (401, 403):
+    if status == 401:
         return AuthenticationError(f"{url} wants a valid API key{shown}", code=str(status))
     if status in (429, 503):
         return BusyError(f"the server is busy{shown}", code=ErrorCode.BUSY, retryable=True)
+    if status == 403:
+        return ConnectError(f"{url} does not let us in{shown}", code=str(status))
     return ConnectError(f"{url} answers with HTTP status {status}{shown}; is it a Footlights server?", code=str(status))
+
+
+def _said(body: bytes) -> str:
+    """The message in an error's body: ``{"error": {"message"}}``, or else its text."""
+    text = body.decode(errors="replace").strip()
+    try:
+        return str(json.loads(text)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return text[:200]

@@ -1,0 +1,58 @@
+import asyncio
+import os
+from collections.abc import AsyncIterator
+
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+
+from clients.commands.text_source import Portions, given, read_text
+
+
+async def portions_of(pieces: list[str], max_characters: int) -> list[str]:
+    async def source() -> AsyncIterator[str]:
+        for piece in pieces:
+            yield piece
+
+    portions = Portions(source(), max_characters)
+    found = []
+    while await portions.has_more():
+        found.append("".join([piece async for piece in portions.portion()]))
+        assert portions.text == found[-1]
+        assert portions.is_over
+    return found
+
+
+@for_all(st.lists(st.text(alphabet="ab. \n", max_size=30), max_size=8), st.integers(1, 20))
+def test_portions_keep_every_character_and_the_bound(pieces: list[str], max_characters: int) -> None:
+    found = asyncio.run(portions_of(pieces, max_characters))
+    assert "".join(found) == "".join(pieces)
+    assert all(0 < len(portion) <= max_characters for portion in found)
+
+
+async def test_a_short_text_is_one_portion() -> None:
+    assert await portions_of(["Hello ", "there. ", "You."], 100) == ["Hello there. You."]
+
+
+async def test_cuts_after_a_sentence_where_one_ends_near_the_bound() -> None:
+    assert await portions_of(["One two three. Four five six."], 16) == ["One two three.", " Four five six."]
+
+
+async def test_else_cuts_at_white_space() -> None:
+    assert await portions_of(["alpha beta gamma delta"], 13) == ["alpha beta ", "gamma delta"]
+
+
+async def test_text_of_a_pipe_comes_as_it_is_written() -> None:
+    reading, writing = os.pipe()
+    text = read_text(reading)
+    os.write(writing, "gr\u00fc\u00df".encode()[:-1])
+    assert await anext(text) == "gr\u00fc"
+    os.write(writing, "\u00df".encode()[1:] + b" dich")
+    assert await anext(text) == "\u00df dich"
+    os.write(writing, b"\xff")
+    os.close(writing)
+    assert [piece async for piece in text] == ["\ufffd"]
+    os.close(reading)
+
+
+async def test_a_given_text_is_one_piece() -> None:
+    assert [piece async for piece in given("Hello.")] == ["Hello."]
