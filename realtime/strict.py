@@ -41,7 +41,7 @@ def read(cls: type[T], value: object, where: str = "", *, refuse_unknown: bool =
     if not isinstance(value, Mapping):
         raise FieldError(f"{where or 'the message'} must be an object, not {_kind(value)}")
     prefix = f"{where}." if where else ""
-    readers = _readers(typing.cast(Hashable, cls))
+    readers = _readers(typing.cast(Hashable, cls), refuse_unknown)
     if refuse_unknown and (unknown := sorted(map(str, set(value) - set(readers)))):
         raise FieldError(f"unknown key {', '.join(prefix + key for key in unknown)}; known: {', '.join(readers)}")
     arguments: dict[str, Any] = {}
@@ -54,7 +54,7 @@ def read(cls: type[T], value: object, where: str = "", *, refuse_unknown: bool =
 
 
 @cache
-def _readers(cls: Hashable) -> dict[str, tuple[str, Reader, bool]]:
+def _readers(cls: Hashable, refuse_unknown: bool) -> dict[str, tuple[str, Reader, bool]]:
     """Wire name -> (field name, reader, is it required)."""
     assert isinstance(cls, type), cls
     assert dataclasses.is_dataclass(cls), cls
@@ -62,25 +62,27 @@ def _readers(cls: Hashable) -> dict[str, tuple[str, Reader, bool]]:
     return {
         wire_name(field): (
             field.name,
-            _reader(hints[field.name], field.metadata),
+            _reader(hints[field.name], field.metadata, refuse_unknown),
             field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
         )
         for field in dataclasses.fields(cls)
     }
 
 
-def _reader(hint: Any, limits: Mapping[str, Any]) -> Reader:
+def _reader(hint: Any, limits: Mapping[str, Any], refuse_unknown: bool) -> Reader:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         (inner,) = (argument for argument in arguments if argument is not type(None))
-        return _reader(inner, limits)
+        return _reader(inner, limits, refuse_unknown)
     if origin is tuple:
-        item = _reader(arguments[0], limits)
+        item = _reader(arguments[0], limits, refuse_unknown)
         return lambda value, where: _list(value, where, item)
     if origin is typing.Literal:
         return lambda value, where: _choice(value, where, arguments)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return lambda value, where: read(hint, value, where)
+        return lambda value, where: read(hint, value, where, refuse_unknown=refuse_unknown)
+    if origin is dict:
+        return _table
     low, high = limits.get("low"), limits.get("high")
     return {
         str: lambda value, where: _string(value, where, low, high),
@@ -99,6 +101,12 @@ def _list(value: object, where: str, item: Reader) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
         raise FieldError(f"{where} must be a list, not {_kind(value)}")
     return tuple(item(entry, f"{where}[{index}]") for index, entry in enumerate(value))
+
+
+def _table(value: object, where: str) -> dict[str, object]:
+    if not isinstance(value, Mapping):
+        raise FieldError(f"{where} must be an object, not {_kind(value)}")
+    return dict(value)
 
 
 def _choice(value: object, where: str, choices: tuple[object, ...]) -> object:

@@ -88,7 +88,7 @@ class WorkerProcess:
             self._on_message(message)
 
 
-def _send(connection: Connection[Any, Any], command: object) -> bool:
+def _send(connection: "Connection[Any, Any]", command: object) -> bool:
     try:
         connection.send(command)
     except OSError:

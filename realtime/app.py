@@ -1,0 +1,309 @@
+"""Wiring: settings, bridge, routes, start and orderly stop."""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import mimetypes
+import os
+import secrets
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+from starlette.websockets import WebSocket
+
+from engine.errors import ConfigError
+from realtime.bridge import Bridge, WorkerStartError
+from realtime.guard import Guard
+from realtime.limits import Admission
+from realtime.metrics import Metrics
+from realtime.protocol import MAX_CLIENT_MESSAGE_BYTES, SUBPROTOCOL, CloseCode, ErrorCode
+from realtime.session import Session
+from realtime.settings import Settings, add_arguments, check, load
+from realtime.websocket import StreamDriver, refuse
+
+logger = logging.getLogger(__name__)
+
+WEB_FOLDER = Path(__file__).resolve().parent.parent / "clients" / "web"
+PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+SOCKET_SEND_BYTES = 128 * 1024
+"""Kernel buffer of a connection: what lies in it can no longer be dropped by a cancel."""
+SHUT_S = 0.5
+"""Time for the last messages of sessions that are shut when the server stops."""
+
+
+class Gateway:
+    """What all connections share. One per server."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.metrics = Metrics()
+        self.bridge = Bridge(settings.worker, self.metrics)
+        self.admission = Admission(settings.limits.sessions)
+        self.start_error: WorkerStartError | None = None
+        self._drivers: dict[StreamDriver, asyncio.Task[object]] = {}
+
+    @property
+    def open_contexts(self) -> int:
+        """Utterances in work."""
+        return self.bridge.open_utterances
+
+    async def stream(self, websocket: WebSocket) -> None:
+        """`/v1/stream`."""
+        offers = websocket.scope.get("subprotocols", ())
+        await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in offers else None)
+        info = self.bridge.info
+        if self.admission.is_draining:
+            self.metrics.sessions_refused.labels("shutting_down").inc()
+            await refuse(websocket, ErrorCode.SHUTTING_DOWN, "the server is shutting down", CloseCode.RESTART)
+        elif info is None:
+            self.metrics.sessions_refused.labels("warming").inc()
+            await refuse(websocket, ErrorCode.BUSY, "the model is still being loaded", CloseCode.BUSY)
+        elif not self.admission.try_enter():
+            self.metrics.sessions_refused.labels("busy").inc()
+            text = f"all {self.settings.limits.sessions} sessions are taken; try again later"
+            await refuse(websocket, ErrorCode.BUSY, text, CloseCode.BUSY)
+        else:
+            limits = self.settings.limits
+            session = Session(secrets.token_hex(8), info, limits, time.monotonic, self.metrics)
+            driver = StreamDriver(websocket, session, self.bridge, limits)
+            task = asyncio.current_task()
+            assert task is not None
+            self._drivers[driver] = task
+            try:
+                with self.metrics.sessions.track_inprogress():
+                    await driver.run()
+            finally:
+                del self._drivers[driver]
+                self.admission.leave()
+
+    async def shut_sessions(self) -> None:
+        """Tells every session that the server stops, and gives the messages time to leave."""
+        for driver in list(self._drivers):
+            driver.shut(ErrorCode.SHUTTING_DOWN, "the server is shutting down", CloseCode.RESTART)
+        if self._drivers:
+            await asyncio.wait(self._drivers.values(), timeout=SHUT_S)
+
+    async def voices(self, request: Request) -> Response:
+        """`/v1/voices`: the model and what it can speak with."""
+        info = self.bridge.info
+        if info is None:
+            return _error(503, "busy", "the model is still being loaded")
+        return JSONResponse(
+            {
+                "model": info.name,
+                "voices": [{"id": voice} for voice in info.voices],
+                "languages": list(info.languages),
+                "sample_rate": info.sample_rate,
+                "frame_ms": info.frame_ms,
+                "licence": info.licence,
+                "notes": list(info.notes),
+            }
+        )
+
+    async def health(self, request: Request) -> Response:
+        """`/healthz`: the gateway itself answers."""
+        return JSONResponse({"status": "ok", "worker_restarts": self.bridge.restarts})
+
+    async def readiness(self, request: Request) -> Response:
+        """`/readyz`: 200 while new sessions are welcome, else 503."""
+        if self.admission.is_draining:
+            return JSONResponse({"status": "shutting_down"}, 503)
+        if not self.bridge.is_ready or self.bridge.info is None:
+            return JSONResponse({"status": "warming"}, 503)
+        return JSONResponse({"status": "ready", "model": self.bridge.info.name})
+
+    async def show_metrics(self, request: Request) -> Response:
+        """`/metrics`: Prometheus text."""
+        return Response(self.metrics.render(), media_type=self.metrics.content_type)
+
+
+class PageFiles(StaticFiles):
+    """The web page with its security headers."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """As `StaticFiles.get_response`."""
+        response = await super().get_response(path, scope)
+        response.headers.update(PAGE_HEADERS)
+        return response
+
+
+def create_app(settings: Settings) -> Starlette:
+    """The ASGI application; its `Gateway` is ``app.state.gateway``.
+
+    Raises:
+        ConfigError: settings that must not be served.
+    """
+    check(settings)
+    gateway = Gateway(settings)
+    # Browsers refuse modules of another type, and what the system calls them varies.
+    mimetypes.add_type("text/javascript", ".js")
+    routes: list[Route | WebSocketRoute | Mount] = [
+        WebSocketRoute("/v1/stream", gateway.stream),
+        Route("/v1/voices", gateway.voices),
+        Route("/healthz", gateway.health),
+        Route("/readyz", gateway.readiness),
+        Route("/metrics", gateway.show_metrics),
+        Mount("/", PageFiles(directory=WEB_FOLDER, html=True)),
+    ]
+    guard = Middleware(
+        Guard,
+        api_key=settings.api_key,
+        public_paths={"/", "/healthz", "/readyz", *_page_paths()},
+        allowed_origins=settings.server.allowed_origins,
+        allowed_hosts=settings.server.allowed_hosts,
+    )
+    app = Starlette(routes=routes, middleware=[guard], lifespan=_lifespan)
+    app.state.gateway = gateway
+    return app
+
+
+@contextlib.asynccontextmanager
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+    gateway: Gateway = app.state.gateway
+    await gateway.bridge.start()
+    warming = asyncio.create_task(_await_model(gateway), name="footlights-warming")
+    try:
+        yield
+    finally:
+        warming.cancel()
+        await asyncio.gather(warming, return_exceptions=True)
+        await gateway.bridge.stop()
+
+
+async def _await_model(gateway: Gateway) -> None:
+    try:
+        await gateway.bridge.wait_ready()
+    except WorkerStartError as error:
+        gateway.start_error = error
+
+
+def _page_paths() -> list[str]:
+    return ["/" + path.relative_to(WEB_FOLDER).as_posix() for path in WEB_FOLDER.rglob("*") if path.is_file()]
+
+
+def _error(status: int, code: str, message: str) -> Response:
+    return JSONResponse({"error": {"code": code, "message": message}}, status)
+
+
+# ---------------------------------------------------------------------------------------------- the server process
+
+
+class Server(uvicorn.Server):
+    """Uvicorn that drains: a first signal lets open contexts end, a second one stops at once."""
+
+    def __init__(self, config: uvicorn.Config, gateway: Gateway) -> None:
+        super().__init__(config)
+        self.gateway = gateway
+        self._drain_until_s: float | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal to stop."""
+        if self._drain_until_s is not None:
+            self.should_exit = True
+            return
+        logger.info("%s: draining", signal.Signals(sig).name)
+        self.gateway.admission.is_draining = True
+        self._drain_until_s = time.monotonic() + self.gateway.settings.server.drain_s
+
+    async def on_tick(self, counter: int) -> bool:
+        """Every 100 ms: is it time to stop?"""
+        is_drained = self._drain_until_s is not None and (
+            self.gateway.open_contexts == 0 or time.monotonic() >= self._drain_until_s
+        )
+        has_failed = self.gateway.start_error is not None
+        return await super().on_tick(counter) or is_drained or has_failed
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Tells the sessions, then stops."""
+        await self.gateway.shut_sessions()
+        await super().shutdown(sockets)
+
+
+def make_server(settings: Settings) -> tuple[Server, socket.socket]:
+    """The server and its bound socket: run it with ``await server.serve(sockets=[socket])``.
+
+    Raises:
+        ConfigError: settings that must not be served, or an address that cannot be bound.
+    """
+    app = create_app(settings)
+    config = uvicorn.Config(
+        app,
+        ws="websockets-sansio",
+        ws_max_size=2 * MAX_CLIENT_MESSAGE_BYTES,
+        ws_ping_interval=settings.server.ping_s,
+        ws_ping_timeout=settings.server.ping_s,
+        ws_per_message_deflate=False,
+        loop="uvloop",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=5,
+        server_header=False,
+    )
+    return Server(config, app.state.gateway), _bind(settings)
+
+
+def _bind(settings: Settings) -> socket.socket:
+    server = settings.server
+    try:
+        family = socket.getaddrinfo(server.host, server.port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((server.host, server.port), family=family, backlog=256)
+    except OSError as error:
+        raise ConfigError(f"cannot listen on {server.host} port {server.port}: {error}") from error
+    # Accepted connections inherit these. A peer that vanished while audio was on its way is given up by the kernel:
+    # closing the socket alone would wait for minutes.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_SEND_BYTES)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * server.ping_s))
+    return listener
+
+
+def serve(settings: Settings) -> int:
+    """Serves until a signal to stop. Gives the exit status: 0, or 1 if the model could not be loaded.
+
+    Raises:
+        ConfigError: as `make_server`.
+    """
+    logging.basicConfig(
+        level=settings.server.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    server, listener = make_server(settings)
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    logger.info("listening on http://%s:%d (WebSocket: /v1/stream)", shown, port)
+    server.run(sockets=[listener])
+    if server.gateway.start_error is not None:
+        logger.error("%s", server.gateway.start_error)
+        return 1
+    return 0
+
+
+def main(argv: list[str]) -> int:
+    """``footlights serve``: exit status 2 for a configuration that is refused."""
+    parser = argparse.ArgumentParser(prog="footlights serve", description="Start the server and its web page.")
+    add_arguments(parser)
+    arguments = parser.parse_args(argv)
+    try:
+        return serve(load(arguments, os.environ))
+    except ConfigError as error:
+        print(f"footlights serve: {error}", file=sys.stderr)
+        return 2

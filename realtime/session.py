@@ -1,0 +1,518 @@
+"""One client's session: a message or an engine event in, actions out. No I/O, no asyncio, the clock is injected.
+
+A driver (WebSocket, WebRTC) carries the actions out in order and tells the session what has left, when its outbox is
+full, when the time asked for has come and when the connection is gone.
+"""
+
+import itertools
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from engine.core import AudioChunk, Failed, Finished, ModelInfo, Policy, Utterance
+from realtime.audio import MessageCutter
+from realtime.commands import (
+    Abort,
+    Add,
+    AppendText,
+    Command,
+    Finish,
+    Flush,
+    Pause,
+    Rejected,
+    Resume,
+    WorkerEvent,
+)
+from realtime.context import Context
+from realtime.limits import LimitSettings
+from realtime.metrics import Metrics
+from realtime.protocol import (
+    DEFAULT_CONTEXT,
+    MAX_CLIENT_MESSAGE_BYTES,
+    PROTOCOL_VERSION,
+    AudioMessage,
+    AudioStart,
+    Cancel,
+    Cancelled,
+    ClientMessage,
+    CloseCode,
+    ContextOpen,
+    Done,
+    Error,
+    ErrorCode,
+    Heard,
+    Limits,
+    Ping,
+    Played,
+    Pong,
+    ProtocolError,
+    ServerMessage,
+    SessionReady,
+    SessionStart,
+    TextAppend,
+    TextEnd,
+    TextFlush,
+    TextRevise,
+    Word,
+    Words,
+)
+
+REMEMBERED_CONTEXTS = 32
+REMEMBERED_CHARACTERS = 200_000
+"""Ended contexts are kept for `Heard`, up to these bounds."""
+CONTEXT_INDEXES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Send:
+    """Send this message."""
+
+    message: ServerMessage
+
+
+@dataclass(frozen=True)
+class SendAudio:
+    """Send this audio; call `Session.audio_sent` when it has left."""
+
+    audio: AudioMessage
+
+
+@dataclass(frozen=True)
+class DropAudio:
+    """Throw away the unsent audio of this context index."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Submit:
+    """Give the command to the bridge, with `Session.engine_event` listening."""
+
+    command: Command
+
+
+@dataclass(frozen=True)
+class Close:
+    """Send what is queued, then close the connection."""
+
+    code: int
+    reason: str
+
+
+Action = Send | SendAudio | DropAudio | Submit | Close
+
+
+@dataclass
+class SessionTotals:
+    """What a session came to, for its last log line."""
+
+    contexts: int = 0
+    characters: int = 0
+    audio_ms: float = 0.0
+    cancels: int = 0
+    errors: int = 0
+    bad_messages: int = 0
+
+
+class Session:
+    """The state machine of the native protocol, version 1. See docs/protocol.md for its rules."""
+
+    def __init__(
+        self, session_id: str, info: ModelInfo, limits: LimitSettings, clock: Callable[[], float], metrics: Metrics
+    ) -> None:
+        self.session_id = session_id
+        self.totals = SessionTotals()
+        self.is_closed = False
+        self._info = info
+        self._limits = limits
+        self._clock = clock
+        self._metrics = metrics
+        self._defaults: SessionStart | None = None
+        self._output_rate = info.sample_rate
+        self._numbers = itertools.count()
+        self._is_default_used = False
+        self._is_congested = False
+        self._live: dict[str, Context] = {}
+        self._by_utterance: dict[str, Context] = {}
+        self._ended: OrderedDict[str, Context] = OrderedDict()
+        self._by_index: dict[int, Context] = {}
+        """Live and remembered contexts."""
+
+    @property
+    def is_started(self) -> bool:
+        """Has the client sent its `SessionStart`?"""
+        return self._defaults is not None
+
+    @property
+    def open_contexts(self) -> int:
+        """Contexts that have not ended."""
+        return len(self._live)
+
+    # ------------------------------------------------------------------------------------------ the client's messages
+
+    def receive(self, message: ClientMessage | ProtocolError) -> list[Action]:
+        """Applies a message, or the error of one that could not be decoded."""
+        if self.is_closed:
+            return []
+        if isinstance(message, ProtocolError):
+            return self._unreadable(message)
+        if isinstance(message, Ping):
+            return [Send(Pong(message.id))]
+        if isinstance(message, SessionStart):
+            return self._start(message)
+        if self._defaults is None:
+            return [self._refuse(ErrorCode.BAD_STATE, "send session.start first", message.context)]
+        match message:
+            case ContextOpen():
+                return self._open(message)
+            case TextAppend():
+                return self._append(message)
+            case TextFlush() | TextEnd():
+                return self._flush_or_end(message)
+            case Played():
+                return self._played(message)
+            case Cancel():
+                return self._cancel(message)
+            case TextRevise():
+                return [self._refuse(ErrorCode.UNSUPPORTED, "text.revise is not supported yet", message.context)]
+
+    def _unreadable(self, error: ProtocolError) -> list[Action]:
+        if error.code is ErrorCode.UNSUPPORTED_PROTOCOL:
+            return self.shut(ErrorCode.UNSUPPORTED_PROTOCOL, error.message, CloseCode.PROTOCOL)
+        self.totals.bad_messages += 1
+        if self.totals.bad_messages > self._limits.bad_messages:
+            return self.shut(ErrorCode.BAD_MESSAGE, "too many messages that cannot be read", CloseCode.POLICY)
+        return [self._refuse(error.code, error.message, error.context)]
+
+    def _start(self, message: SessionStart) -> list[Action]:
+        if self._defaults is not None:
+            return [self._refuse(ErrorCode.BAD_STATE, "the session has started already")]
+        problem = self._unknown_name(message.voice, message.language)
+        if problem is not None:
+            return [self._refuse(*problem)]
+        self._defaults = message
+        self._output_rate = message.audio.sample_rate or self._info.sample_rate
+        ready = SessionReady(
+            protocol=PROTOCOL_VERSION,
+            session=self.session_id,
+            model=self._info.name,
+            voices=self._info.voices,
+            languages=self._info.languages,
+            encoding=message.audio.encoding,
+            sample_rate=self._output_rate,
+            frame_ms=self._info.frame_ms,
+            limits=Limits(
+                message_bytes=MAX_CLIENT_MESSAGE_BYTES,
+                context_characters=self._limits.context_characters,
+                contexts=self._limits.contexts,
+                lead_ms=self._limits.lead_ms,
+                audio_message_ms=MessageCutter.MAX_MS,
+            ),
+            licence=self._info.licence,
+        )
+        return [Send(ready)]
+
+    def _open(self, message: ContextOpen) -> list[Action]:
+        assert self._defaults is not None
+        context_id = message.context
+        if context_id in self._live:
+            return [self._refuse(ErrorCode.BAD_STATE, "the context is open already", context_id)]
+        self._is_default_used |= context_id == DEFAULT_CONTEXT
+        voice = message.voice or self._defaults.voice or self._info.voices[0]
+        language = message.language or self._defaults.language or self._info.languages[0]
+        context = self._make_context(context_id, voice)
+        problem = self._unknown_name(voice, language)
+        if problem is None and len(self._live) >= self._limits.contexts:
+            problem = ErrorCode.TOO_MANY_CONTEXTS, f"at most {self._limits.contexts} contexts at a time: end one first"
+        if problem is not None:
+            # It never began, and the client that waits for its end gets one.
+            self._remember(context)
+            return [self._error(*problem, context_id, is_terminal=True, is_retryable=problem[0] == "too_many_contexts")]
+        self._live[context_id] = context
+        self._by_utterance[context.utterance_id] = context
+        self._metrics.contexts.inc()
+        self.totals.contexts += 1
+        policy = Policy(message.policy or self._defaults.policy)
+        actions: list[Action] = [Submit(Add(Utterance(context.utterance_id, voice, language, policy)))]
+        return actions + (self._pause(context, "reader") if self._is_congested else [])
+
+    def _append(self, message: TextAppend) -> list[Action]:
+        actions: list[Action] = []
+        if message.context == DEFAULT_CONTEXT and not self._is_default_used:
+            actions = self._open(ContextOpen(DEFAULT_CONTEXT))
+            if DEFAULT_CONTEXT not in self._live:
+                return actions
+        context = self._writable(message.context)
+        if isinstance(context, Send):
+            return [context]
+        limit = self._limits.context_characters
+        if context.characters + len(message.text) > limit:
+            text = f"at most {limit} characters in a context; this one has {context.characters}, the append was dropped"
+            return [*actions, self._refuse(ErrorCode.TEXT_TOO_LONG, text, message.context)]
+        append_index = context.append(message.text, self._clock())
+        self._metrics.text_characters.inc(len(message.text))
+        self.totals.characters += len(message.text)
+        return [*actions, Submit(AppendText(context.utterance_id, message.text, append_index))]
+
+    def _flush_or_end(self, message: TextFlush | TextEnd) -> list[Action]:
+        context = self._writable(message.context)
+        if isinstance(context, Send):
+            return [context]
+        context.touch(self._clock())
+        if isinstance(message, TextFlush):
+            return [Submit(Flush(context.utterance_id))]
+        context.is_text_ended = True
+        return [Submit(Finish(context.utterance_id))]
+
+    def _played(self, message: Played) -> list[Action]:
+        context = self._live.get(message.context) or self._ended.get(message.context)
+        if context is None:
+            return [self._unknown(message.context)]
+        context.playout.acknowledge(message.ms, self._clock())
+        return self._check_lead(context)
+
+    def _cancel(self, message: Cancel) -> list[Action]:
+        now_s = self._clock()
+        context = self._live.get(message.context) or self._ended.get(message.context)
+        if context is None:
+            return [self._unknown(message.context)]
+        if message.played_ms is not None:
+            context.playout.acknowledge(message.played_ms, now_s)
+        account = asdict(context.account(now_s))
+        drop = DropAudio(context.index)
+        if context.context_id not in self._live:
+            # Done was sent and its audio may still lie in the outbox: the listener wants no more of it.
+            return [drop, Send(Heard(context.context_id, **account))]
+        self._end(context, "cancelled")
+        self._metrics.cancels.labels("client").inc()
+        self.totals.cancels += 1
+        return [drop, Submit(Abort(context.utterance_id)), Send(Cancelled(context.context_id, **account))]
+
+    def _writable(self, context_id: str) -> "Context | Send":
+        """The context, if it takes text; else the answer that says why not."""
+        context = self._live.get(context_id)
+        if context is None and context_id in self._ended:
+            return self._refuse(ErrorCode.BAD_STATE, "the context has ended; context.open starts it anew", context_id)
+        if context is None:
+            return self._unknown(context_id)
+        if context.is_text_ended:
+            return self._refuse(ErrorCode.BAD_STATE, "text.end was sent: no more text for this context", context_id)
+        return context
+
+    def _unknown(self, context_id: str) -> Send:
+        return self._refuse(ErrorCode.UNKNOWN_CONTEXT, "no such context; context.open opens one", context_id)
+
+    def _unknown_name(self, voice: str | None, language: str | None) -> tuple[ErrorCode, str] | None:
+        voices, languages = self._info.voices, self._info.languages
+        if voice is not None and voice not in voices:
+            return ErrorCode.UNKNOWN_VOICE, f"no voice '{voice:.40}'; there are: {', '.join(voices)}"
+        if language is not None and language not in languages:
+            return ErrorCode.UNKNOWN_LANGUAGE, f"no language '{language:.40}'; there are: {', '.join(languages)}"
+        return None
+
+    # ------------------------------------------------------------------------------------------ the engine's events
+
+    def engine_event(self, event: WorkerEvent) -> list[Action]:
+        """Applies an event. Those of utterances that have ended come too late and do nothing."""
+        context = self._by_utterance.get(event.utterance_id)
+        if context is None:
+            return []
+        match event:
+            case AudioChunk():
+                if not context.is_next(event):
+                    return self._fail(context, ErrorCode.INTERNAL, "audio was lost on the way", is_retryable=True)
+                return self._chunk(context, event)
+            case Finished():
+                return self._finished(context, event)
+            case Failed():
+                return self._fail(context, event.code, event.message, is_retryable=event.retryable)
+            case Rejected():
+                context.reject(event.append_index)
+                return [self._refuse(event.code, event.message, context.context_id)]
+            case _:
+                return self._fail(context, ErrorCode.INTERNAL, "the engine gave the context up", is_retryable=True)
+
+    def _chunk(self, context: Context, chunk: AudioChunk) -> list[Action]:
+        actions = self._audio_start(context)
+        messages = context.push(chunk)
+        if chunk.words and self._defaults is not None and self._defaults.words:
+            words = (
+                Word(w.text, w.spoken, round(w.start_ms, 3), round(w.end_ms, 3), w.char_start, w.char_end)
+                for w in chunk.words
+            )
+            actions.append(Send(Words(context.context_id, tuple(words))))
+        return actions + self._audio(context, messages) + self._check_lead(context)
+
+    def _finished(self, context: Context, event: Finished) -> list[Action]:
+        actions = self._audio_start(context) + self._audio(context, context.finish())
+        self._end(context, "done")
+        done = Done(
+            context=context.context_id,
+            audio_ms=round(context.audio_ms, 3),
+            audio_messages=context.messages,
+            characters=context.characters,
+            ttfa_ms=context.ttfa_ms,
+            retries=event.retries,
+        )
+        return [*actions, Send(done)]
+
+    def _audio_start(self, context: Context) -> list[Action]:
+        if context.has_audio_started:
+            return []
+        assert self._defaults is not None
+        context.has_audio_started = True
+        encoding = self._defaults.audio.encoding
+        start = AudioStart(
+            context.context_id, context.index, context.utterance_id, context.voice, encoding, self._output_rate
+        )
+        return [Send(start)]
+
+    def _audio(self, context: Context, messages: list[AudioMessage]) -> list[Action]:
+        if not messages:
+            return []
+        now_s = self._clock()
+        before_ms = context.playout.queued_ms
+        made_ms = context.audio_ms - before_ms
+        gap_s = context.playout.push(made_ms, now_s)
+        if gap_s > 0:
+            self._metrics.underruns.labels(_underrun_cause(context, now_s - gap_s)).inc()
+        if before_ms == 0 and context.first_speakable_s is not None:
+            context.ttfa_ms = round(1000 * (now_s - context.first_speakable_s), 3)
+            self._metrics.ttfa_seconds.observe(context.ttfa_ms / 1000)
+        self._metrics.audio_seconds.inc(made_ms / 1000)
+        self.totals.audio_ms += made_ms
+        return [SendAudio(message) for message in messages]
+
+    # ------------------------------------------------------------------------------------------ pace
+
+    def audio_sent(self, audio: AudioMessage) -> None:
+        """The driver has sent this audio."""
+        context = self._by_index.get(audio.index)
+        if context is not None:
+            context.sent(audio)
+
+    def set_congested(self, is_congested: bool) -> list[Action]:
+        """The driver's outbox has filled up, or emptied again: the engine makes nothing for a reader that lags."""
+        self._is_congested = is_congested
+        actions: list[Action] = []
+        for context in self._live.values():
+            actions += self._pause(context, "reader") if is_congested else self._resume(context, "reader")
+        return actions
+
+    def next_wakeup_s(self) -> float | None:
+        """Clock time at which `tick` has something to do, None if never."""
+        now_s = self._clock()
+        waits_s = [
+            (context.playout.lead_ms(now_s) - self._limits.resume_lead_ms) / 1000
+            for context in self._live.values()
+            if "lead" in context.pause_causes
+        ]
+        return now_s + max(0.0, min(waits_s)) if waits_s else None
+
+    def tick(self) -> list[Action]:
+        """Resumes the contexts whose lead has been played away."""
+        return [action for context in self._live.values() for action in self._check_lead(context)]
+
+    def _check_lead(self, context: Context) -> list[Action]:
+        lead_ms = context.playout.lead_ms(self._clock())
+        if lead_ms > self._limits.lead_ms:
+            return self._pause(context, "lead")
+        return self._resume(context, "lead") if lead_ms <= self._limits.resume_lead_ms else []
+
+    def _pause(self, context: Context, cause: str) -> list[Action]:
+        if context.context_id not in self._live or cause in context.pause_causes:
+            return []
+        was_paused = bool(context.pause_causes)
+        context.pause_causes.add(cause)
+        self._metrics.pauses.labels(cause).inc()
+        return [] if was_paused else [Submit(Pause(context.utterance_id))]
+
+    def _resume(self, context: Context, cause: str) -> list[Action]:
+        if context.context_id not in self._live or cause not in context.pause_causes:
+            return []
+        context.pause_causes.remove(cause)
+        return [] if context.pause_causes else [Submit(Resume(context.utterance_id))]
+
+    # ------------------------------------------------------------------------------------------ ends
+
+    def connection_lost(self) -> list[Action]:
+        """The client is gone: every context is aborted and nothing more is sent."""
+        if self.is_closed:
+            return []
+        self.is_closed = True
+        actions: list[Action] = []
+        for context in list(self._live.values()):
+            self._end(context, "lost")
+            self._metrics.cancels.labels("lost").inc()
+            actions.append(Submit(Abort(context.utterance_id)))
+        return actions
+
+    def shut(self, code: ErrorCode, text: str, close_code: int, *, is_retryable: bool = False) -> list[Action]:
+        """Ends every context and the session with this error; unsent audio is dropped."""
+        if self.is_closed:
+            return []
+        actions: list[Action] = []
+        for context in list(self._live.values()):
+            self._end(context, "error")
+            actions += [DropAudio(context.index), Submit(Abort(context.utterance_id))]
+            actions.append(self._error(code, text, context.context_id, is_terminal=True, is_retryable=is_retryable))
+        actions.append(self._error(code, text, is_terminal=True, is_retryable=is_retryable))
+        self.is_closed = True
+        return [*actions, Close(close_code, text)]
+
+    def _fail(self, context: Context, code: str, text: str, *, is_retryable: bool) -> list[Action]:
+        self._end(context, "error")
+        error = self._error(code, text, context.context_id, is_terminal=True, is_retryable=is_retryable)
+        # The engine may not know that it failed; for one that does the abort is void.
+        return [Submit(Abort(context.utterance_id)), error]
+
+    def _end(self, context: Context, how: str) -> None:
+        del self._live[context.context_id]
+        del self._by_utterance[context.utterance_id]
+        self._metrics.contexts.dec()
+        self._metrics.contexts_ended.labels(how).inc()
+        self._remember(context)
+
+    def _make_context(self, context_id: str, voice: str) -> Context:
+        forgotten = self._ended.pop(context_id, None)
+        if forgotten is not None:
+            del self._by_index[forgotten.index]
+        number = next(self._numbers)
+        while number % CONTEXT_INDEXES in self._by_index:
+            number = next(self._numbers)
+        context = Context(
+            context_id,
+            number % CONTEXT_INDEXES,
+            f"{self.session_id}.{number}",
+            voice,
+            self._info.sample_rate,
+            self._output_rate,
+        )
+        self._by_index[context.index] = context
+        return context
+
+    def _remember(self, context: Context) -> None:
+        self._ended[context.context_id] = context
+        while len(self._ended) > REMEMBERED_CONTEXTS or (
+            len(self._ended) > 1 and sum(ended.characters for ended in self._ended.values()) > REMEMBERED_CHARACTERS
+        ):
+            _, oldest = self._ended.popitem(last=False)
+            del self._by_index[oldest.index]
+
+    def _refuse(self, code: str, text: str, context_id: str | None = None) -> Send:
+        """An error about a message alone."""
+        return self._error(code, text, context_id, is_terminal=False, is_retryable=False)
+
+    def _error(
+        self, code: str, text: str, context_id: str | None = None, *, is_terminal: bool, is_retryable: bool
+    ) -> Send:
+        self.totals.errors += 1
+        self._metrics.errors.labels(str(code)).inc()
+        return Send(Error(str(code), text, context_id, retryable=is_retryable, terminal=is_terminal))
+
+
+def _underrun_cause(context: Context, dry_since_s: float) -> str:
+    if context.pause_causes:
+        return "reader"
+    # What the client sent after the listener ran dry may be what the speech had waited for.
+    return "text" if context.last_input_s >= dry_since_s else "engine"

@@ -1,0 +1,179 @@
+"""An engine without a model: every word is a sine of its own pitch, with exact times. Obeys `realtime.worker.EngineLike`.
+
+Words are what lies between whitespace; one without a letter or digit has no sound. A word is spoken once it is known
+to be complete: after whitespace, a flush or the end.
+"""
+
+import hashlib
+import os
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from engine.core import AudioChunk, Cancelled, EngineEvent, Finished, ModelInfo, Utterance, WordTiming
+from engine.errors import (
+    StructuralTokenError,
+    UnknownUtteranceError,
+    UnknownVoiceError,
+    UtteranceStateError,
+)
+
+SAMPLE_RATE = 24_000
+SAMPLES_PER_FRAME = 1_200
+VOICES = ("heart", "michael", "bella")
+SPOKEN = {"$20": "twenty dollars"}
+MIDDLE = (SAMPLES_PER_FRAME // 2) / SAMPLE_RATE
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """A word on its way: its place in the text and its frames."""
+
+    timing: WordTiming
+    frames: tuple[np.ndarray, ...]
+
+
+@dataclass
+class Voice:
+    """Progress of one utterance."""
+
+    utterance: Utterance
+    text: str = ""
+    read: int = 0
+    queue: deque[tuple[np.ndarray, WordTiming | None]] = field(default_factory=deque)
+    queued_samples: int = 0
+    sent_samples: int = 0
+    frames: int = 0
+    is_finished: bool = False
+    is_paused: bool = False
+
+
+def tone(word: str, voice: str, frames: int) -> np.ndarray:
+    """float32 [frames * SAMPLES_PER_FRAME]: the sine of that word in that voice, silent at both ends."""
+    digest = hashlib.sha256(f"{voice}/{word}".encode()).digest()
+    hertz = 120 + int.from_bytes(digest[:2], "little") % 400
+    time_s = np.arange(frames * SAMPLES_PER_FRAME) / SAMPLE_RATE
+    envelope = np.minimum(1.0, np.minimum(time_s, time_s[::-1]) / 0.01)
+    return (0.5 * envelope * np.sin(2 * np.pi * hertz * time_s)).astype(np.float32)
+
+
+class FakeEngine:
+    """``step_s``: how long a step takes, whatever the number of utterances."""
+
+    def __init__(self, step_s: float = 0.0, frames_per_word: int = 4, warm_s: float = 0.0) -> None:
+        time.sleep(warm_s)
+        self.info = ModelInfo("fake", SAMPLE_RATE, SAMPLES_PER_FRAME, "aligned", VOICES)
+        self._step_s = step_s
+        self._frames_per_word = frames_per_word
+        self._voices: dict[str, Voice] = {}
+        self._events: list[EngineEvent] = []
+        self._is_hanging = False
+
+    def add(self, utterance: Utterance) -> None:
+        if utterance.voice not in VOICES:
+            raise UnknownVoiceError(f"no voice {utterance.voice!r}; there are: {', '.join(VOICES)}")
+        if utterance.utterance_id in self._voices:
+            raise UtteranceStateError("id used twice")
+        self._voices[utterance.utterance_id] = Voice(utterance)
+
+    def append_text(self, utterance_id: str, text: str) -> None:
+        voice = self._voice(utterance_id)
+        if voice.is_finished:
+            raise UtteranceStateError("text after the end")
+        if "<|im_end|>" in text:
+            raise StructuralTokenError("<|im_end|> structures the prompt")
+        if "!bug" in text:
+            raise RuntimeError(f"a bug with {text}")
+        voice.text += text
+        self._read(voice, is_complete=False)
+
+    def flush(self, utterance_id: str) -> None:
+        self._read(self._voice(utterance_id), is_complete=True)
+
+    def finish(self, utterance_id: str) -> None:
+        voice = self._voice(utterance_id)
+        voice.is_finished = True
+        self._read(voice, is_complete=True)
+
+    def abort(self, utterance_id: str) -> None:
+        self._voice(utterance_id)
+        del self._voices[utterance_id]
+        self._events.append(Cancelled(utterance_id))
+
+    def pause(self, utterance_id: str) -> None:
+        self._voice(utterance_id).is_paused = True
+
+    def resume(self, utterance_id: str) -> None:
+        self._voice(utterance_id).is_paused = False
+
+    def has_work(self) -> bool:
+        return bool(self._events) or any(map(_is_ready, self._voices.values()))
+
+    def step(self) -> list[EngineEvent]:
+        events, self._events = self._events, []
+        ready = [voice for voice in self._voices.values() if _is_ready(voice)]
+        if any(voice.queue for voice in ready):
+            time.sleep(self._step_s)
+        for voice in ready:
+            events += self._speak(voice)
+        return events
+
+    def _voice(self, utterance_id: str) -> Voice:
+        if utterance_id not in self._voices:
+            raise UnknownUtteranceError(utterance_id)
+        return self._voices[utterance_id]
+
+    def _read(self, voice: Voice, *, is_complete: bool) -> None:
+        while True:
+            rest = voice.text[voice.read :]
+            start = voice.read + len(rest) - len(rest.lstrip())
+            end = start
+            while end < len(voice.text) and not voice.text[end].isspace():
+                end += 1
+            if start == end or (end == len(voice.text) and not is_complete):
+                return
+            voice.read = end
+            self._queue(voice, voice.text[start:end], start, end)
+
+    def _queue(self, voice: Voice, word: str, start: int, end: int) -> None:
+        if word == "!exit":
+            os._exit(3)
+        if word == "!hang":
+            time.sleep(60)
+        if not any(map(str.isalnum, word)):
+            return
+        samples = tone(word, voice.utterance.voice, self._frames_per_word)
+        start_ms = 1000 * voice.queued_samples / SAMPLE_RATE
+        voice.queued_samples += len(samples)
+        end_ms = 1000 * voice.queued_samples / SAMPLE_RATE
+        timing: WordTiming | None = WordTiming(word, SPOKEN.get(word, word), start_ms, end_ms, start, end)
+        for frame in np.split(samples, self._frames_per_word):
+            voice.queue.append((frame, timing))
+            timing = None
+
+    def _speak(self, voice: Voice) -> list[EngineEvent]:
+        utterance_id = voice.utterance.utterance_id
+        if voice.queue:
+            samples, timing = voice.queue.popleft()
+            chunk = AudioChunk(utterance_id, voice.sent_samples, samples, () if timing is None else (timing,))
+            voice.sent_samples += len(samples)
+            voice.frames += 1
+            return [chunk]
+        del self._voices[utterance_id]
+        return [Finished(utterance_id, voice.frames, 0.0, voice.sent_samples / SAMPLE_RATE)]
+
+
+def _is_ready(voice: Voice) -> bool:
+    return not voice.is_paused and (bool(voice.queue) or voice.is_finished)
+
+
+def make(**arguments: float) -> FakeEngine:
+    """The factory that tests name."""
+    return FakeEngine(**arguments)  # type: ignore[arg-type]
+
+
+def broken() -> FakeEngine:
+    """A factory that fails."""
+    raise FileNotFoundError("no such checkpoint: model.safetensors")
