@@ -1,0 +1,79 @@
+"""Stage 1 of the recipe: speech to vocoder parameters (WORLD, Morise et al. 2016, through pyworld)."""
+
+import argparse
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+from engine.train.features import (
+    ENVELOPE_FLOOR,
+    F0_RANGE_HZ,
+    FFT_SIZE,
+    LEADING_UNITS,
+    NUM_CEPSTRA,
+    SAMPLE_RATE_HZ,
+    SAMPLES_PER_UNIT,
+    SUBFRAME_SAMPLES,
+)
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import pyworld
+
+
+def analyse(wave: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Parameters [S, NUM_FEATURES] of ``wave`` [samples], S = samples // 150 (log f0 interpolated where unvoiced)."""
+    period_ms = 1000 * SUBFRAME_SAMPLES / SAMPLE_RATE_HZ
+    f0, times = pyworld.dio(
+        wave, SAMPLE_RATE_HZ, f0_floor=F0_RANGE_HZ[0], f0_ceil=F0_RANGE_HZ[1], frame_period=period_ms
+    )
+    f0 = pyworld.stonemask(wave, f0, times, SAMPLE_RATE_HZ)
+    envelope = pyworld.cheaptrick(wave, f0, times, SAMPLE_RATE_HZ, fft_size=FFT_SIZE)
+    aperiodicity = pyworld.d4c(wave, f0, times, SAMPLE_RATE_HZ, fft_size=FFT_SIZE)
+    cepstra = pyworld.code_spectral_envelope(np.maximum(envelope, ENVELOPE_FLOOR), SAMPLE_RATE_HZ, NUM_CEPSTRA)
+    bands = pyworld.code_aperiodicity(aperiodicity, SAMPLE_RATE_HZ) / 10
+    voiced = f0 > 0
+    if voiced.any():
+        log_f0 = np.interp(np.arange(len(f0)), np.flatnonzero(voiced), np.log(f0[voiced]))
+    else:
+        log_f0 = np.full(len(f0), np.log(150.0))
+    features = np.concatenate([cepstra, bands, log_f0[:, None], voiced[:, None]], axis=1)
+    return features[: len(wave) // SUBFRAME_SAMPLES].astype(np.float32)
+
+
+def main() -> None:
+    """Command line: analyse every new shard of a speech folder; safe to repeat while shards are being added."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--speech", type=Path, required=True, help="folder with index.jsonl and shards")
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    index = args.out / "features.jsonl"
+    done = {json.loads(line)["shard"] for line in index.read_text().splitlines()} if index.exists() else set()
+    entries = [json.loads(line) for line in (args.speech / "index.jsonl").read_text(encoding="utf-8").splitlines()]
+    for shard in sorted({entry["shard"] for entry in entries} - done):
+        audio, rate = soundfile.read(args.speech / shard)
+        assert rate == SAMPLE_RATE_HZ, rate
+        pieces, lines, position = [], [], 0
+        for entry in (entry for entry in entries if entry["shard"] == shard):
+            skip = max(0, entry["durations"][0] - LEADING_UNITS)
+            durations = [entry["durations"][0] - skip, *entry["durations"][1:]]
+            start = entry["start"] + skip * SAMPLES_PER_UNIT
+            features = analyse(audio[start : entry["start"] + entry["samples"]].astype(np.float64))
+            pieces.append(features.astype(np.float16))
+            span = {"file": f"{Path(shard).stem}.npz", "start": position, "stop": position + len(features)}
+            position += len(features)
+            keep = {key: entry[key] for key in ("shard", "voice", "text", "phonemes")}
+            lines.append(json.dumps(keep | span | {"durations": durations}, ensure_ascii=False))
+        np.savez(args.out / f"{Path(shard).stem}.npz", features=np.concatenate(pieces))
+        with index.open("a", encoding="utf-8") as out:
+            out.writelines(line + "\n" for line in lines)
+        print(f"{shard}: {position * SUBFRAME_SAMPLES / SAMPLE_RATE_HZ:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

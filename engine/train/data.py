@@ -1,0 +1,254 @@
+"""Training examples: takes on the frame grid, joined, cut and batched.
+
+Axes: F frames, U = 2F units, C codebooks, N nearest codes kept per target. Frame f covers units 2f (A) and 2f + 1 (B).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from engine.config import ModelConfig
+from engine.model.aligned import AlignedWindow
+from engine.train.features import Take
+from engine.train.quantiser import Quantiser
+from engine.train.recipe import SIL, TEACHER_VOICES, aligned_prefix, symbol_ids, turn_prefix
+
+NUM_NEAREST = 8
+SOFTNESS = 0.25
+"""A target's weight falls by e for this share of the stage's mean squared error."""
+
+
+@dataclass(frozen=True)
+class CodedTake:
+    """A take ready for training: ``codes`` [F, C], soft targets ``nearest`` [F, C, N] with ``weights``, and the text."""
+
+    voice: int
+    phonemes: str
+    symbols: NDArray[np.int64]
+    """[SIL, *phonemes, SIL] as aligned-stream ids."""
+    durations: NDArray[np.int64]
+    """Units of each symbol; they sum to 2F."""
+    codes: NDArray[np.int64]
+    nearest: NDArray[np.int16]
+    weights: NDArray[np.float16]
+
+
+def encode_take(take: Take, quantiser: Quantiser) -> CodedTake:
+    """Quantise a take; the last symbol (SIL) is stretched or cut so that durations fill whole frames."""
+    codes, targets = quantiser.encode(take.features)
+    nearest, weights = [], []
+    for target, codebook in zip(targets, quantiser.codebooks, strict=True):
+        distance = torch.cdist(target, codebook).square()
+        best, index = distance.topk(NUM_NEAREST, largest=False)
+        scale = SOFTNESS * best[:, 0].mean().clamp(min=1e-6)
+        nearest.append(index)
+        weights.append(torch.softmax(-best / scale, dim=1))
+    durations = np.array(take.durations, np.int64)
+    frames = len(codes)
+    overhang = int(durations.sum()) - 2 * frames
+    if overhang > 0:
+        # An odd unit at the end: the last symbol that can spare it gives it up.
+        durations[np.flatnonzero(durations > overhang)[-1]] -= overhang
+    else:
+        durations[-1] -= overhang
+    assert durations.sum() == 2 * frames and durations.min() >= 1, (durations, frames)
+    return CodedTake(
+        voice=TEACHER_VOICES[take.voice],
+        phonemes=take.phonemes,
+        symbols=np.array([SIL, *symbol_ids(take.phonemes), SIL], np.int64),
+        durations=durations,
+        codes=codes.numpy(),
+        nearest=torch.stack(nearest, 1).to(torch.int16).numpy(),
+        weights=torch.stack(weights, 1).to(torch.float16).numpy(),
+    )
+
+
+@dataclass
+class Example:
+    """One sequence of T rows; everything is indexed by the row that *predicts* (row t predicts frame of row t + 1)."""
+
+    rows: NDArray[np.int64]
+    symbols: NDArray[np.int64]
+    elapsed: NDArray[np.int64]
+    has_window: NDArray[np.bool_]
+    voice: int
+    frame: NDArray[np.int64]
+    """[T]: index into ``nearest`` of the predicted frame, -1 where a text row follows, -2 where the turn ends."""
+    nearest: NDArray[np.int16]
+    weights: NDArray[np.float16]
+    pointer: NDArray[np.int64]
+    """[T]: class of the move to the frame after the predicted one, -1 where there is none."""
+
+
+class ExampleBuilder:
+    """Builds examples of both text streams from coded takes."""
+
+    def __init__(self, config: ModelConfig, tokenizer: Tokenizer, rng: np.random.Generator) -> None:
+        assert config.aligned is not None
+        self.config, self.aligned, self.tokenizer, self.rng = config, config.aligned, tokenizer, rng
+
+    def aligned_example(self, takes: list[CodedTake]) -> Example:
+        """Takes of one voice spoken in a row, text beside the audio, sometimes with the future text hidden."""
+        symbols, durations = takes[0].symbols, takes[0].durations
+        for take in takes[1:]:
+            joined = np.array([durations[-1] + take.durations[0]])
+            symbols = np.concatenate([symbols, take.symbols[1:]])
+            durations = np.concatenate([durations[:-1], joined, take.durations[1:]])
+        codes = np.concatenate([take.codes for take in takes])
+        at = np.repeat(np.arange(len(symbols)), durations).reshape(-1, 2)
+        starts = np.cumsum(durations) - durations
+        elapsed = np.arange(2 * len(codes)).reshape(-1, 2) - starts[at]
+        moves = np.full(len(codes), -1)
+        moves[:-1] = 2 * (at[1:, 0] != at[:-1, 1]) + (at[1:, 1] != at[1:, 0])
+
+        c = self.aligned
+        padded = np.concatenate([np.zeros(c.look_behind, np.int64), symbols, np.zeros(c.look_ahead + 1, np.int64)])
+        behind = np.arange(c.look_behind)
+        ahead = np.arange(1, c.look_ahead + 1) + c.look_behind
+        a, b = at[:, :1], at[:, 1:]
+        window = np.concatenate(
+            [padded[a + behind], padded[a + c.look_behind], padded[b + c.look_behind], padded[b + ahead]], axis=1
+        )
+        if self.rng.random() < 0.35:
+            cut = self.rng.integers(1, len(symbols) + 1)
+            hidden = (b + np.arange(1, c.look_ahead + 1) > cut) & (b <= cut)
+            window[:, -c.look_ahead :][hidden] = 0
+
+        prefix = aligned_prefix(self.tokenizer, takes[0].voice)
+        first = len(prefix) - 1
+        rows = self._rows([(prefix, codes)])
+        example = self._empty(rows, takes)
+        example.frame[first : first + len(codes)] = np.arange(len(codes))
+        example.frame[first + len(codes)] = -2
+        example.pointer[first : first + len(codes)] = moves
+        example.symbols[first : first + len(codes)] = window
+        example.elapsed[first : first + len(codes)] = elapsed
+        example.has_window[first : first + len(codes)] = True
+        return example
+
+    def turn_example(self, takes: list[CodedTake]) -> Example:
+        """Takes of one voice as turns: text rows, then audio rows."""
+        parts = []
+        for i, take in enumerate(takes):
+            parts.append((turn_prefix(self.tokenizer, take.voice, take.phonemes, is_first=i == 0), take.codes))
+        example = self._empty(self._rows(parts), takes)
+        row = done = 0
+        for prefix, codes in parts:
+            row += len(prefix)
+            example.frame[row - 1 : row - 1 + len(codes)] = done + np.arange(len(codes))
+            row, done = row + len(codes), done + len(codes)
+            example.frame[row - 1] = -2
+        return example
+
+    def _rows(self, parts: list[tuple[list[int], NDArray[np.int64]]]) -> NDArray[np.int64]:
+        start = self.config.semantic_start_token_id
+        pieces = []
+        for prefix, codes in parts:
+            text = np.zeros((len(prefix), 1 + codes.shape[1]), np.int64)
+            text[:, 0] = prefix
+            pieces += [text, np.concatenate([start + codes[:, :1], codes], axis=1)]
+        return np.concatenate(pieces)
+
+    def _empty(self, rows: NDArray[np.int64], takes: list[CodedTake]) -> Example:
+        count = len(rows)
+        return Example(
+            rows=rows,
+            symbols=np.zeros((count, self.aligned.window), np.int64),
+            elapsed=np.zeros((count, 2), np.int64),
+            has_window=np.zeros(count, np.bool_),
+            voice=takes[0].voice,
+            frame=np.full(count, -1, np.int64),
+            nearest=np.concatenate([take.nearest for take in takes]),
+            weights=np.concatenate([take.weights for take in takes]),
+            pointer=np.full(count, -1, np.int64),
+        )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Right-padded examples as tensors; targets are gathered at the rows that predict a frame.
+
+    ``at`` [P] flat index (b * T + t) of each row that predicts a frame; ``nearest``, ``weights`` [P, C, N];
+    ``ends`` [Q] flat index of rows whose turn ends; ``moves_at`` [M], ``moves`` [M] for the pointer.
+    """
+
+    rows: torch.Tensor
+    window: AlignedWindow
+    at: torch.Tensor
+    nearest: torch.Tensor
+    weights: torch.Tensor
+    ends: torch.Tensor
+    moves_at: torch.Tensor
+    moves: torch.Tensor
+
+
+def collate(examples: list[Example]) -> Batch:
+    """Pad to the longest example."""
+    longest = max(len(e.rows) for e in examples)
+
+    def pad(name: str) -> torch.Tensor:
+        parts = [getattr(e, name) for e in examples]
+        return torch.from_numpy(
+            np.stack([np.pad(p, [(0, longest - len(p))] + [(0, 0)] * (p.ndim - 1)) for p in parts])
+        )
+
+    at, ends, moves_at, nearest, weights, moves = [], [], [], [], [], []
+    for i, e in enumerate(examples):
+        rows = np.flatnonzero(e.frame >= 0)
+        at.append(i * longest + rows)
+        nearest.append(e.nearest[e.frame[rows]])
+        weights.append(e.weights[e.frame[rows]])
+        ends.append(i * longest + np.flatnonzero(e.frame == -2))
+        moving = np.flatnonzero(e.pointer >= 0)
+        moves_at.append(i * longest + moving)
+        moves.append(e.pointer[moving])
+    voice = torch.tensor([e.voice for e in examples])[:, None].expand(-1, longest)
+    window = AlignedWindow(pad("symbols"), pad("elapsed"), voice, pad("has_window"))
+    flat = [torch.from_numpy(np.concatenate(x)) for x in (at, nearest, weights, ends, moves_at, moves)]
+    return Batch(pad("rows"), window, flat[0], flat[1].long(), flat[2].float(), flat[3], flat[4], flat[5])
+
+
+class Sampler:
+    """Endless batches of about ``rows_per_batch`` rows: one to three takes of a voice an example."""
+
+    def __init__(
+        self, takes: list[CodedTake], builder: ExampleBuilder, rows_per_batch: int, turn_share: float, max_rows: int = 400
+    ) -> None:
+        self.builder, self.rows_per_batch, self.turn_share, self.max_rows = builder, rows_per_batch, turn_share, max_rows
+        self.by_voice = [[t for t in takes if t.voice == voice] for voice in range(len(TEACHER_VOICES))]
+        self.share = np.array([sum(len(t.codes) for t in part) for part in self.by_voice], float)
+        self.share /= self.share.sum()
+
+    def example(self) -> Example:
+        """One random example."""
+        rng = self.builder.rng
+        pool = self.by_voice[rng.choice(len(self.by_voice), p=self.share)]
+        is_turn = rng.random() < self.turn_share
+        budget = int(rng.integers(80, self.max_rows))
+        takes: list[CodedTake] = []
+        while True:
+            take = pool[rng.integers(len(pool))]
+            cost = len(take.codes) + (len(take.phonemes) if is_turn else 0)
+            if takes and cost > budget:
+                break
+            takes.append(take)
+            budget -= cost
+            if budget < 40:
+                break
+        return self.builder.turn_example(takes) if is_turn else self.builder.aligned_example(takes)
+
+    def batch(self) -> Batch:
+        """The next batch, examples of similar length together."""
+        pool = sorted((self.example() for _ in range(32)), key=lambda e: len(e.rows))
+        start = int(self.builder.rng.integers(len(pool)))
+        picked: list[Example] = []
+        for example in pool[start:] + pool[:start][::-1]:
+            picked.append(example)
+            if max(len(e.rows) for e in picked) * len(picked) > self.rows_per_batch:
+                break
+        return collate(picked)
+
+

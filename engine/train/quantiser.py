@@ -1,0 +1,112 @@
+"""Fit the understudy's codebooks: principal components of a frame, then residual k-means.
+
+A frame's 8 x 45 vocoder parameters are two vectors: *spectrum* (8 x 40 cepstra) and *source* (8 x log f0, voicing and
+aperiodicity). Each is reduced to its principal components and quantised in stages, each stage on what the one before left.
+Codebook 0 (the semantic token) is the first spectral stage, codebooks 1 and 2 are the source, the others refine the
+spectrum. The vectors keep their meaning, so a decoder can be taught by distance (see ``loss.py``).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from engine.train.features import NUM_BANDS, NUM_CEPSTRA, SUBFRAMES_PER_FRAME
+
+CODEBOOK_STREAMS = ("spectrum", "source", "source", "spectrum", "spectrum", "spectrum", "spectrum", "spectrum")
+NUM_COMPONENTS = {"spectrum": 96, "source": 16}
+SOURCE_WEIGHTS = (0.5,) * NUM_BANDS + (12.0, 1.5)
+"""How much an error in aperiodicity (dB / 10), log f0 and voicing counts beside one in the log envelope."""
+
+
+def split_streams(features: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
+    """Subframe features [S, 45] to frame vectors: spectrum [F, 320] and weighted source [F, 40], F = S // 8."""
+    frames = len(features) // SUBFRAMES_PER_FRAME
+    grid = features[: frames * SUBFRAMES_PER_FRAME].reshape(frames, SUBFRAMES_PER_FRAME, -1)
+    source = grid[..., NUM_CEPSTRA:] * np.array(SOURCE_WEIGHTS, np.float32)
+    return {"spectrum": grid[..., :NUM_CEPSTRA].reshape(frames, -1), "source": source.reshape(frames, -1)}
+
+
+@dataclass
+class Quantiser:
+    """Fitted parts, all float32: per stream ``mean`` [D] and ``components`` [P, D]; ``codebooks`` C x [V, P]."""
+
+    mean: dict[str, torch.Tensor]
+    components: dict[str, torch.Tensor]
+    codebooks: list[torch.Tensor]
+
+    def project(self, features: NDArray[np.float32]) -> dict[str, torch.Tensor]:
+        """Principal components of each stream, [F, P]."""
+        vectors = {name: torch.from_numpy(part) for name, part in split_streams(features).items()}
+        return {name: (vector - self.mean[name]) @ self.components[name].T for name, vector in vectors.items()}
+
+    def encode(self, features: NDArray[np.float32]) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Codes [F, C] and, per codebook, the exact residual [F, P] that stage was asked to quantise."""
+        residual = self.project(features)
+        codes, targets = [], []
+        for stream, codebook in zip(CODEBOOK_STREAMS, self.codebooks, strict=True):
+            targets.append(residual[stream])
+            code = nearest(residual[stream], codebook)
+            residual[stream] = residual[stream] - codebook[code]
+            codes.append(code)
+        return torch.stack(codes, dim=1), targets
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Flat tensors, names as in ``codec.safetensors``."""
+        flat = {f"quantiser.{i}.codebook": codebook for i, codebook in enumerate(self.codebooks)}
+        for name in self.mean:
+            flat[f"{name}.mean"], flat[f"{name}.components"] = self.mean[name], self.components[name]
+        return flat
+
+    @classmethod
+    def from_state_dict(cls, flat: dict[str, torch.Tensor]) -> "Quantiser":
+        """The inverse of ``state_dict``; further tensors are ignored."""
+        streams = tuple(NUM_COMPONENTS)
+        return cls(
+            {name: flat[f"{name}.mean"].float() for name in streams},
+            {name: flat[f"{name}.components"].float() for name in streams},
+            [flat[f"quantiser.{i}.codebook"].float() for i in range(len(CODEBOOK_STREAMS))],
+        )
+
+
+def nearest(vectors: torch.Tensor, codebook: torch.Tensor) -> torch.Tensor:
+    """Index [N] of the codebook row [V, P] closest to each vector [N, P]."""
+    half_norm = codebook.square().sum(1) / 2
+    return torch.cat([(part @ codebook.T - half_norm).argmax(1) for part in vectors.split(16384)])
+
+
+def k_means(vectors: torch.Tensor, size: int, iterations: int, generator: torch.Generator) -> torch.Tensor:
+    """Codebook [size, P] of ``vectors`` [N, P]; entries that lose all members restart at random vectors."""
+    codebook = vectors[torch.randperm(len(vectors), generator=generator)[:size]].clone()
+    for _ in range(iterations):
+        code = nearest(vectors, codebook)
+        count = torch.bincount(code, minlength=size)
+        total = torch.zeros_like(codebook).index_add_(0, code, vectors)
+        codebook = total / count.clamp(min=1)[:, None]
+        dead = torch.nonzero(count == 0).flatten()
+        codebook[dead] = vectors[torch.randint(len(vectors), (len(dead),), generator=generator)]
+    return codebook
+
+
+def fit(features: list[NDArray[np.float32]], size: int = 1024, iterations: int = 25, seed: int = 1) -> Quantiser:
+    """Fit all codebooks (``size`` entries each) on the takes' features; prints the error left after each stage."""
+    generator = torch.Generator().manual_seed(seed)
+    parts = [split_streams(take) for take in features]
+    mean, components, residual = {}, {}, {}
+    for name, count in NUM_COMPONENTS.items():
+        vectors = torch.from_numpy(np.concatenate([part[name] for part in parts]))
+        mean[name] = vectors.mean(0)
+        centred = vectors - mean[name]
+        values, basis = torch.linalg.eigh((centred.T @ centred).double() / len(centred))
+        components[name] = basis.flip(1)[:, :count].T.float().contiguous()
+        residual[name] = centred @ components[name].T
+        kept = values.flip(0)[:count].sum() / values.sum()
+        print(f"{name}: {count} components keep {kept:.4f} of variance {values.sum():.1f}", flush=True)
+    codebooks = []
+    for stream in CODEBOOK_STREAMS:
+        codebook = k_means(residual[stream], size, iterations, generator)
+        residual[stream] = residual[stream] - codebook[nearest(residual[stream], codebook)]
+        codebooks.append(codebook)
+        print(f"codebook {len(codebooks) - 1} ({stream}): error left {residual[stream].square().sum(1).mean():.3f}", flush=True)
+    return Quantiser(mean, components, codebooks)
