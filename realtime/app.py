@@ -1,15 +1,12 @@
 """Wiring: settings, bridge, routes, start and orderly stop."""
 
-import argparse
 import asyncio
 import contextlib
 import logging
 import mimetypes
-import os
 import secrets
 import signal
 import socket
-import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -32,7 +29,7 @@ from realtime.limits import Admission
 from realtime.metrics import Metrics
 from realtime.protocol import MAX_CLIENT_MESSAGE_BYTES, SUBPROTOCOL, CloseCode, ErrorCode
 from realtime.session import Session
-from realtime.settings import Settings, add_arguments, check, load
+from realtime.settings import Settings, check
 from realtime.websocket import StreamDriver, refuse
 
 logger = logging.getLogger(__name__)
@@ -295,15 +292,3 @@ def serve(settings: Settings) -> int:
         logger.error("%s", server.gateway.start_error)
         return 1
     return 0
-
-
-def main(argv: list[str]) -> int:
-    """``footlights serve``: exit status 2 for a configuration that is refused."""
-    parser = argparse.ArgumentParser(prog="footlights serve", description="Start the server and its web page.")
-    add_arguments(parser)
-    arguments = parser.parse_args(argv)
-    try:
-        return serve(load(arguments, os.environ))
-    except ConfigError as error:
-        print(f"footlights serve: {error}", file=sys.stderr)
-        return 2

@@ -59,6 +59,7 @@ class ErrorCode(StrEnum):
     SHUTTING_DOWN = "shutting_down"
     BAD_CONFIG = "bad_config"
     BAD_WEIGHTS = "bad_weights"
+    BAD_MEMORY = "bad_memory"
     INTERNAL = "internal"
 
 
@@ -441,7 +442,7 @@ def key_from_subprotocols(offered: Iterable[str]) -> str | None:
         if name.startswith(KEY_SUBPROTOCOL_PREFIX):
             encoded = name.removeprefix(KEY_SUBPROTOCOL_PREFIX)
             try:
-                return base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
+                return base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True).decode()
             except (binascii.Error, ValueError):
                 return None
     return None

@@ -1,7 +1,8 @@
 """The server's configuration: defaults, TOML file, environment, command line; later ones win. Parsed here alone.
 
-Keys are ``section.key`` of the dataclasses below: ``limits.lead_ms`` is ``FOOTLIGHTS_LIMITS_LEAD_MS`` in the environment
-and ``--set limits.lead_ms=20000`` on the command line. An unknown key is an error that lists the known ones.
+Keys are ``section.key`` of the dataclasses below: ``limits.lead_ms`` is ``FOOTLIGHTS_LIMITS_LEAD_MS`` in the
+environment and ``--set limits.lead_ms=20000`` on the command line. An unknown key is an error that lists the known
+ones.
 """
 
 import argparse
@@ -117,8 +118,8 @@ def check(settings: Settings) -> None:
         raise ConfigError("limits.outbox_low_bytes must be less than limits.outbox_high_bytes")
     if settings.api_key is None and not is_loopback(settings.server.host):
         raise ConfigError(
-            f"refusing to listen on {settings.server.host} without an API key: whoever reaches this machine could use it. "
-            f"Set {KEY_VARIABLE} or --api-key-file, or listen on 127.0.0.1."
+            f"refusing to listen on {settings.server.host} without an API key: whoever reaches this machine could use "
+            f"it. Set {KEY_VARIABLE} or --api-key-file, or listen on 127.0.0.1."
         )
 
 

@@ -1,4 +1,4 @@
-"""An engine without a model: every word is a sine of its own pitch, with exact times. Obeys `realtime.worker.EngineLike`.
+"""An engine without a model: each word is a sine of its own pitch, with exact times. Obeys `worker.EngineLike`.
 
 Words are what lies between whitespace; one without a letter or digit has no sound. A word is spoken once it is known
 to be complete: after whitespace, a flush or the end.
@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.core import AudioChunk, Cancelled, EngineEvent, Finished, ModelInfo, Utterance, WordTiming
 from engine.errors import (
@@ -20,19 +21,12 @@ from engine.errors import (
     UtteranceStateError,
 )
 
+Samples = NDArray[np.float32]
+
 SAMPLE_RATE = 24_000
 SAMPLES_PER_FRAME = 1_200
 VOICES = ("heart", "michael", "bella")
 SPOKEN = {"$20": "twenty dollars"}
-MIDDLE = (SAMPLES_PER_FRAME // 2) / SAMPLE_RATE
-
-
-@dataclass(frozen=True)
-class Spoken:
-    """A word on its way: its place in the text and its frames."""
-
-    timing: WordTiming
-    frames: tuple[np.ndarray, ...]
 
 
 @dataclass
@@ -42,7 +36,7 @@ class Voice:
     utterance: Utterance
     text: str = ""
     read: int = 0
-    queue: deque[tuple[np.ndarray, WordTiming | None]] = field(default_factory=deque)
+    queue: deque[tuple[Samples, WordTiming | None]] = field(default_factory=deque)
     queued_samples: int = 0
     sent_samples: int = 0
     frames: int = 0
@@ -50,13 +44,14 @@ class Voice:
     is_paused: bool = False
 
 
-def tone(word: str, voice: str, frames: int) -> np.ndarray:
+def tone(word: str, voice: str, frames: int) -> Samples:
     """float32 [frames * SAMPLES_PER_FRAME]: the sine of that word in that voice, silent at both ends."""
     digest = hashlib.sha256(f"{voice}/{word}".encode()).digest()
     hertz = 120 + int.from_bytes(digest[:2], "little") % 400
     time_s = np.arange(frames * SAMPLES_PER_FRAME) / SAMPLE_RATE
     envelope = np.minimum(1.0, np.minimum(time_s, time_s[::-1]) / 0.01)
-    return (0.5 * envelope * np.sin(2 * np.pi * hertz * time_s)).astype(np.float32)
+    samples: Samples = (0.5 * envelope * np.sin(2 * np.pi * hertz * time_s)).astype(np.float32)
+    return samples
 
 
 class FakeEngine:
@@ -69,7 +64,6 @@ class FakeEngine:
         self._frames_per_word = frames_per_word
         self._voices: dict[str, Voice] = {}
         self._events: list[EngineEvent] = []
-        self._is_hanging = False
 
     def add(self, utterance: Utterance) -> None:
         if utterance.voice not in VOICES:
@@ -169,9 +163,9 @@ def _is_ready(voice: Voice) -> bool:
     return not voice.is_paused and (bool(voice.queue) or voice.is_finished)
 
 
-def make(**arguments: float) -> FakeEngine:
+def make(step_s: float = 0.0, frames_per_word: int = 4, warm_s: float = 0.0) -> FakeEngine:
     """The factory that tests name."""
-    return FakeEngine(**arguments)  # type: ignore[arg-type]
+    return FakeEngine(step_s, frames_per_word, warm_s)
 
 
 def broken() -> FakeEngine:
