@@ -74,9 +74,11 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("-v", "--voice", help="one of --list-voices")
     made.add_argument("-o", "--output", metavar="FILE", type=_output, help="write a WAV file; '-': raw pcm to stdout")
     made.add_argument("-r", "--rate", metavar="HZ", type=_rate, help="sample rate; default: the model's own")
-    made.add_argument("-s", "--server", metavar="URL", default=os.environ.get("FOOTLIGHTS_SERVER"))
-    made.add_argument("--api-key", metavar="KEY", default=os.environ.get("FOOTLIGHTS_API_KEY"))
-    made.add_argument("--model", metavar="PATH", help="model to load instead of the default; not with --server")
+    made.add_argument(
+        "-s", "--server", metavar="URL", default=os.environ.get("FOOTLIGHTS_SERVER"), help="a running server"
+    )
+    made.add_argument("--api-key", metavar="KEY", default=os.environ.get("FOOTLIGHTS_API_KEY"), help="of that server")
+    made.add_argument("--config", metavar="FILE", help="configuration of `footlights serve`; not with --server")
     made.add_argument("--words", action="store_true", help="print each word when it is heard: start, end (s), word")
     made.add_argument("--list-voices", action="store_true", help="print the voices and stop")
     made.add_argument("--explain", action="store_true", help="print how the text will be read and stop")
@@ -141,7 +143,7 @@ async def _server(arguments: argparse.Namespace, status: StatusLine) -> AsyncIte
 
     async with AsyncExitStack() as stack:
         async with status.spinning("loading the voice"):
-            url = await stack.enter_async_context(private_server(arguments.model))
+            url = await stack.enter_async_context(private_server(arguments.config))
         yield url
 
 

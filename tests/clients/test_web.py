@@ -1,0 +1,181 @@
+"""The web page in a headless Chromium, against the real server."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.clients.chromium import Page, open_page
+
+pytestmark = pytest.mark.browser
+
+STATE = "document.getElementById('server').dataset.state"
+LIT = "[...document.querySelectorAll('#mirror .heard, #mirror .now')].map(span => span.textContent)"
+NOW = "document.querySelector('#mirror .now')?.textContent"
+
+
+def gauge(name: str) -> str:
+    return f"parseFloat(document.getElementById('{name}').textContent)"
+
+
+@pytest.fixture
+async def page(server: str, tmp_path: Path) -> AsyncIterator[Page]:
+    """The page, connected, with the text area focused; it must not complain about anything."""
+    async with open_page(tmp_path / "profile") as page:
+        await page.resize(1100, 800)
+        await page.open(server.replace("ws://", "http://"))
+        await page.until(f"{STATE} === 'ready'")
+        await page.run("document.getElementById('text').focus()")
+        yield page
+        assert page.complaints == []
+
+
+async def test_speaks_while_typing(page: Page, tmp_path: Path) -> None:
+    await page.type("One two three ", 0.02)
+    await page.until(f"{NOW} === 'One'")
+    await page.until(f"{gauge('played')} > 0")
+    assert await page.run(gauge("ttfa")) > 0
+    await page.type("four. ", 0.02)
+    await page.until(f"{LIT}.join('|') === 'One|two|three|four.'")
+    await page.until("document.getElementById('stop').disabled", 15)
+    assert await page.run(gauge("underruns")) == 0
+    await page.screenshot(tmp_path / "typed.png")
+    assert (tmp_path / "typed.png").stat().st_size > 10_000
+
+
+async def test_an_edit_goes_on_from_what_was_not_heard(page: Page) -> None:
+    text = "document.getElementById('text')"
+    words = " ".join(f"word{number}" for number in range(20))
+    await page.run(f"{text}.value = '{words} '; {text}.dispatchEvent(new Event('input'))")
+    await page.until(f"{LIT}.length > 2")
+    await page.run(f"{text}.value = '{words} '.replace('word15', 'other'); {text}.dispatchEvent(new Event('input'))")
+    await page.until(f"{LIT}.includes('other')", 15)
+    played = await page.run(gauge("played"))
+    # 16 words of 200 ms: from the start again it would be some 0.6 s more at least.
+    assert played < 17 * 0.2 + 0.5
+
+
+async def test_stop_shows_what_was_heard(page: Page, tmp_path: Path) -> None:
+    await page.click("#sample")
+    await page.until(f"{LIT}.length >= 4", 15)
+    await page.key("Escape", 27)
+    await page.until("!document.getElementById('report').hidden")
+    spoken, unspoken, text = await page.run(
+        "['spoken', 'unspoken'].map(id => document.getElementById(id).textContent)"
+        ".concat(document.getElementById('text').value)"
+    )
+    assert spoken.startswith("Good evening, and")
+    assert unspoken
+    assert spoken + unspoken == text
+    assert "to the word" in await page.run("document.getElementById('reported').textContent")
+    assert "".join(await page.run(LIT)).replace(" ", "") == spoken.replace(" ", "")
+    # Silence, and nothing comes after it.
+    played = await page.run(gauge("played"))
+    await page.run("new Promise(resolve => setTimeout(resolve, 300))")
+    assert await page.run(gauge("played")) == played
+    await page.screenshot(tmp_path / "stopped.png")
+
+
+async def test_ctrl_enter_speaks_it_all_and_astral_characters_keep_their_place(page: Page) -> None:
+    await page.click("#live")
+    await page.run("document.getElementById('text').focus()")
+    await page.type("\U0001f3ad \U0001f600x costs $20 now")
+    assert not await page.run(f"{LIT}.length")
+    await page.key("Enter", 13, modifiers=2)
+    await page.until(f"{NOW} === '$20'")
+    await page.until("document.getElementById('caption').textContent.includes('twenty dollars')")
+    await page.until(f"{LIT}.join('|') === '\U0001f600x|costs|$20|now'")
+
+
+async def test_a_phone_sees_it_all(page: Page, tmp_path: Path) -> None:
+    await page.resize(360, 740, scheme="light", is_phone=True)
+    assert await page.run("document.documentElement.scrollWidth <= innerWidth")
+    await page.screenshot(tmp_path / "phone.png")
+
+
+async def test_controls_have_names(page: Page) -> None:
+    unnamed = """[...document.querySelectorAll('button, input, select, textarea')]
+      .filter(element => !element.labels?.length && !element.textContent.trim()).map(element => element.id)"""
+    assert await page.run(unnamed) == []
+
+
+async def test_the_key_is_asked_for_and_kept(locked_server: str, tmp_path: Path) -> None:
+    async with open_page(tmp_path / "profile") as page:
+        await page.open(locked_server.replace("ws://", "http://"))
+        await page.until("!document.getElementById('unlock').hidden")
+        for key in ("wrong", "open sesame"):
+            await page.run(f"document.getElementById('key').value = '{key}'")
+            await page.run("document.getElementById('unlock').requestSubmit()")
+            await page.until(f"{STATE} === '{'lost' if key == 'wrong' else 'ready'}'")
+        assert await page.run("document.getElementById('unlock').hidden")
+
+
+# ---------------------------------------------------------------------------------------------- the play-out queue
+
+
+async def queue(page: Page, script: str) -> object:
+    """What a script says of a queue of one sample a millisecond, 10 ms lead, 20 ms after running dry.
+
+    ``say(id, first, count)`` pushes samples of value 1; ``hear(count)`` gives the rounded values read.
+    """
+    return await page.run(
+        f"""import('/playout.js').then(({{ PlayoutQueue }}) => {{
+          const queue = new PlayoutQueue(1000, {{ startMs: 10, resumeMs: 20 }});
+          const say = (id, first, count) => queue.push(id, first, new Float32Array(count).fill(1));
+          const hear = (count) => {{
+            const out = new Float32Array(count);
+            const finished = queue.read(out);
+            return {{ sum: Math.round(out.reduce((a, b) => a + b, 0)), finished, ...queue.state }};
+          }};
+          {script}
+        }})"""
+    )
+
+
+async def test_queue_waits_for_its_lead(page: Page) -> None:
+    assert await queue(page, "say('a', 0, 9); return [hear(5).played, (say('a', 9, 1), hear(5).played)]") == [0, 5]
+
+
+async def test_queue_counts_running_dry_and_waits_longer_then(page: Page) -> None:
+    script = """
+      say('a', 0, 10);
+      const first = hear(16);
+      say('a', 10, 19);
+      const held = hear(5);
+      say('a', 29, 1);
+      return [first.played, first.dry, held.played, hear(5).played, queue.state.dry];
+    """
+    assert await queue(page, script) == [10, 1, 10, 15, 1]
+
+
+async def test_queue_plays_streams_in_turn_and_tells_their_ends(page: Page) -> None:
+    script = """
+      say('a', 0, 10); queue.end('a'); say('b', 0, 100);
+      const out = hear(15);
+      return [out.finished, out.id, out.position, out.dry];
+    """
+    assert await queue(page, script) == [["a"], "b", 5, 0]
+
+
+async def test_queue_fills_lost_audio_with_silence_and_drops_what_comes_twice(page: Page) -> None:
+    script = """
+      say('a', 0, 100); say('a', 0, 100); say('a', 200, 100); queue.end('a');
+      hear(64);
+      return [hear(36).sum, hear(100).sum, hear(100).sum, hear(1).finished];
+    """
+    assert await queue(page, script) == [36, 0, 100, ["a"]]
+
+
+async def test_queue_discards_what_was_revised(page: Page) -> None:
+    script = "say('a', 0, 100); hear(20); queue.discard('a', 50); return [queue.buffered, hear(64).position]"
+    assert await queue(page, script) == [30, 50]
+
+
+async def test_queue_is_silent_after_a_soft_edge_when_cleared(page: Page) -> None:
+    script = """
+      say('a', 0, 500); hear(200);
+      const at = queue.clear();
+      const edge = hear(64), after = hear(64);
+      return [at.id, at.position, edge.sum > 0, edge.sum < 64, after.sum];
+    """
+    assert await queue(page, script) == ["a", 200, True, True, 0]
