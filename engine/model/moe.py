@@ -79,7 +79,7 @@ class Experts(nn.Module):
         parts = [
             F.linear(swiglu(F.linear(part, gate_up)), down)
             for part, gate_up, down in zip(
-                grouped.split(counts), self.gate_up.unbind(0), self.down.unbind(0), strict=True
+                grouped.split_with_sizes(counts), self.gate_up.unbind(0), self.down.unbind(0), strict=True
             )
             if part.shape[0]
         ]

@@ -1,0 +1,193 @@
+"""From logits to tokens: temperature, top-k, top-p, repetition-aware sampling, and the rule for trailing clicks.
+
+Randomness is a number per draw, computed from the sequence's seed, its step and the draw's place in the step. So what
+a sequence gets depends neither on its neighbours in a batch nor on what was drawn for it before.
+
+Axes: B sequences, V candidates, R ranks (candidates in descending order).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from engine.config import ModelConfig
+from engine.core import SamplingParams
+
+REPETITION_WINDOW = 16
+"""Rows looked back on for a main token that was just used."""
+MOST_CODE_CANDIDATES = 30
+"""Cap on the candidates of codebooks 1 and up, whatever is asked for."""
+
+_SECOND_DRAW = SamplingParams(temperature=1.0, top_p=0.95, top_k=30)
+_MAIN, _SECOND, _POINTER, _CODES = range(4)
+"""Places of the draws in a step; codebook i is at ``_CODES + i``."""
+_MASK = (1 << 64) - 1
+
+
+def uniform(seed: int, step: int, place: int) -> float:
+    """A number in [0, 1), the same for the same arguments (two rounds of the SplitMix64 finaliser)."""
+    x = seed & _MASK
+    for word in (step, place):
+        x = (x + (word + 1) * 0x9E3779B97F4A7C15) & _MASK
+        x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
+        x ^= x >> 31
+    return (x >> 11) / (1 << 53)
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Candidates that the filters kept: ``order`` [B, R] their columns, ``cumulative`` [B, R] running probabilities
+    over *all* candidates, ``kept`` [B] how many leading ranks remain (at least 1)."""
+
+    order: Tensor
+    cumulative: Tensor
+    kept: Tensor
+
+    def draw(self, uniforms: Sequence[float]) -> Tensor:
+        """One column per sequence, by the kept candidates' probabilities: [B] (int64)."""
+        mass = self.cumulative.gather(1, self.kept[:, None] - 1)
+        points = torch.tensor(uniforms, dtype=mass.dtype, device=mass.device)[:, None] * mass
+        rank = torch.searchsorted(self.cumulative, points, right=True)
+        return self.order.gather(1, torch.minimum(rank, self.kept[:, None] - 1))[:, 0]
+
+    def probabilities(self, candidates: int) -> Tensor:
+        """The distribution that ``draw`` draws from: [B, V]."""
+        ranks = torch.arange(self.order.shape[1], device=self.order.device)
+        each = self.cumulative.diff(dim=1, prepend=self.cumulative.new_zeros(len(self.order), 1))
+        each = each * (ranks < self.kept[:, None])
+        out = each.new_zeros(len(each), candidates)
+        return out.scatter(1, self.order, each / each.sum(1, keepdim=True))
+
+
+def rank_candidates(logits: Tensor, params: Sequence[SamplingParams], keeps_crossing: bool) -> Ranked:
+    """Filter ``logits`` [B, V] by the settings of each sequence.
+
+    The running sum of top-p goes over all candidates, not over the top-k. ``keeps_crossing``: the candidate that
+    crosses ``top_p`` stays (so the end of a turn stays within reach); otherwise it goes. The best always stays.
+    """
+    temperatures = [max(p.temperature, 1e-5) for p in params]
+    caps = [p.top_k if p.top_k is not None else logits.shape[1] for p in params]
+    device = logits.device
+    x = logits.float() / torch.tensor(temperatures, device=device)[:, None]
+    ranks = min(max(caps), logits.shape[1])
+    best, order = x.sort(dim=1, descending=True) if ranks == logits.shape[1] else x.topk(ranks, dim=1)
+    # Dividing by tiny temperatures makes huge numbers; only differences to the best are exponentiated.
+    x = x - best[:, :1]
+    cumulative = ((best - best[:, :1]).exp() / x.exp().sum(1, keepdim=True)).cumsum(1)
+    kept = (cumulative <= torch.tensor([p.top_p for p in params], device=device)[:, None]).sum(1) + int(keeps_crossing)
+    return Ranked(order, cumulative, torch.minimum(kept, torch.tensor(caps, device=device)).clamp(1, ranks))
+
+
+@dataclass
+class SamplerState:
+    """What sampling remembers of one sequence: how far it is and the main tokens of its last rows."""
+
+    params: SamplingParams
+    step: int = 0
+    """Frames drawn; part of the random numbers."""
+    recent: deque[int] = field(default_factory=lambda: deque(maxlen=REPETITION_WINDOW))
+    """Main tokens of the last rows, text rows included."""
+
+    def observe(self, main_tokens: Sequence[int]) -> None:
+        """Note the main tokens of rows that were prefilled."""
+        self.recent.extend(main_tokens)
+
+    def advance(self, main_token: int) -> None:
+        """Note the frame of this step; the next draws get new random numbers."""
+        self.recent.append(main_token)
+        self.step += 1
+
+    def copy(self) -> "SamplerState":
+        """A state of its own, for a snapshot."""
+        return SamplerState(self.params, self.step, self.recent.copy())
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether the best candidate is taken everywhere: temperature 0."""
+        return self.params.temperature == 0
+
+
+class Sampler:
+    """Draws main tokens, codes and pointer moves for a batch of sequences."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        self.config = config
+
+    def main_tokens(
+        self, logits: Tensor, states: Sequence[SamplerState], may_end: Sequence[bool] | None = None
+    ) -> Tensor:
+        """Main tokens [B] (token ids, int64) from ``logits`` [B, V + 1] (semantic band, then the end of the turn).
+
+        A semantic token that was among the last rows is replaced by a second draw with fixed settings; that one is
+        taken as it is. Both are always drawn. ``may_end[b]`` false keeps sequence b from ending its turn.
+        """
+        if may_end is not None and not all(may_end):
+            barred = ~torch.tensor(may_end, device=logits.device)
+            logits = logits.index_fill(
+                1, torch.tensor([self.config.codebook_size], device=logits.device), -torch.inf
+            ).where(barred[:, None], logits)
+        first = rank_candidates(logits, [state.params for state in states], keeps_crossing=True)
+        second = rank_candidates(logits, [_SECOND_DRAW] * len(states), keeps_crossing=True)
+        firsts = first.draw([uniform(s.params.seed, s.step, _MAIN) for s in states]).tolist()
+        seconds = second.draw([uniform(s.params.seed, s.step, _SECOND) for s in states]).tolist()
+        tokens = [
+            self._token(int(first.order[b, 0]))
+            if state.is_greedy
+            else self.avoid_repetition(self._token(firsts[b]), self._token(seconds[b]), state.recent)
+            for b, state in enumerate(states)
+        ]
+        return torch.tensor(tokens, dtype=torch.int64, device=logits.device)
+
+    def avoid_repetition(self, first: int, second: int, recent: Sequence[int]) -> int:
+        """``second`` if the main token ``first`` is semantic and among ``recent``, else ``first``."""
+        return second if self.config.is_semantic(first) and first in recent else first
+
+    def codes(self, logits: Tensor, codebook: int, states: Sequence[SamplerState]) -> Tensor:
+        """Codes [B] (int64) of ``codebook`` (1 and up) from ``logits`` [B, V]."""
+        if all(state.is_greedy for state in states):
+            return logits.argmax(1)
+        params = [
+            SamplingParams(p.temperature, p.top_p, min(p.top_k or MOST_CODE_CANDIDATES, MOST_CODE_CANDIDATES), p.seed)
+            for p in (state.params for state in states)
+        ]
+        ranked = rank_candidates(logits, params, keeps_crossing=False)
+        return ranked.draw([uniform(s.params.seed, s.step, _CODES + codebook) for s in states])
+
+    def _token(self, candidate: int) -> int:
+        is_end = candidate == self.config.codebook_size
+        return self.config.eos_token_id if is_end else self.config.semantic_start_token_id + candidate
+
+
+F = TypeVar("F")
+
+
+class TrailingClick(Generic[F]):
+    """Holds back a frame of semantic code 0 for one step: right before the end of a turn it would click.
+
+    Frames go in with ``push`` and come out in order; ``end`` drops the held one, ``stop`` (the frame limit) gives it.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[F] = []
+
+    def push(self, frame: F, semantic_code: int) -> list[F]:
+        """Frames to be heard now that ``frame`` was made."""
+        ready, self._held = self._held, []
+        if semantic_code == 0:
+            self._held = [frame]
+            return ready
+        return [*ready, frame]
+
+    def end(self) -> None:
+        """The turn has ended: a held frame is dropped."""
+        self._held = []
+
+    def stop(self) -> list[F]:
+        """Frames still to be heard when generation stops without an end."""
+        ready, self._held = self._held, []
+        return ready
