@@ -9,6 +9,7 @@ Axes: B sequences, V candidates, R ranks (candidates in descending order).
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 import torch
@@ -23,6 +24,7 @@ MOST_CODE_CANDIDATES = 30
 """Cap on the candidates of codebooks 1 and up, whatever is asked for."""
 
 _SECOND_DRAW = SamplingParams(temperature=1.0, top_p=0.95, top_k=30)
+_WHOLE = SamplingParams(temperature=1.0, top_p=1.0)
 _MAIN, _SECOND, _POINTER, _CODES = range(4)
 """Places of the draws in a step; codebook i is at ``_CODES + i``."""
 _MASK = (1 << 64) - 1
@@ -52,8 +54,10 @@ class Ranked:
         """One column per sequence, by the kept candidates' probabilities: [B] (int64)."""
         mass = self.cumulative.gather(1, self.kept[:, None] - 1)
         points = torch.tensor(uniforms, dtype=mass.dtype, device=mass.device)[:, None] * mass
-        rank = torch.searchsorted(self.cumulative, points, right=True)
-        return self.order.gather(1, torch.minimum(rank, self.kept[:, None] - 1))[:, 0]
+        # A number that was rounded up to 1 must not reach past the last candidate with any probability.
+        last = torch.searchsorted(self.cumulative, mass)
+        rank = torch.minimum(torch.searchsorted(self.cumulative, points, right=True), last)
+        return self.order.gather(1, rank)[:, 0]
 
     def probabilities(self, candidates: int) -> Tensor:
         """The distribution that ``draw`` draws from: [B, V]."""
@@ -64,23 +68,36 @@ class Ranked:
         return out.scatter(1, self.order, each / each.sum(1, keepdim=True))
 
 
+@lru_cache(maxsize=256)
+def _settings(params: tuple[SamplingParams, ...], candidates: int, device: torch.device) -> tuple[Tensor, ...]:
+    """Temperatures [B, 1], top-p [B, 1] and caps [B] of a batch, made once as long as it stays the same."""
+    caps = [candidates if p.top_k is None else max(1, min(p.top_k, candidates)) for p in params]
+    with torch.inference_mode(False):
+        return (
+            torch.tensor([max(p.temperature, 1e-5) for p in params], device=device)[:, None],
+            torch.tensor([p.top_p for p in params], device=device)[:, None],
+            torch.tensor(caps, device=device),
+        )
+
+
 def rank_candidates(logits: Tensor, params: Sequence[SamplingParams], keeps_crossing: bool) -> Ranked:
     """Filter ``logits`` [B, V] by the settings of each sequence.
 
     The running sum of top-p goes over all candidates, not over the top-k. ``keeps_crossing``: the candidate that
     crosses ``top_p`` stays (so the end of a turn stays within reach); otherwise it goes. The best always stays.
     """
-    temperatures = [max(p.temperature, 1e-5) for p in params]
-    caps = [p.top_k if p.top_k is not None else logits.shape[1] for p in params]
-    device = logits.device
-    x = logits.float() / torch.tensor(temperatures, device=device)[:, None]
-    ranks = min(max(caps), logits.shape[1])
-    best, order = x.sort(dim=1, descending=True) if ranks == logits.shape[1] else x.topk(ranks, dim=1)
+    candidates = logits.shape[1]
+    temperatures, top_p, caps = _settings(tuple(params), candidates, logits.device)
+    ranks = max(candidates if p.top_k is None else max(1, min(p.top_k, candidates)) for p in params)
+    x = logits.float() / temperatures
+    best, order = x.sort(dim=1, descending=True) if ranks == candidates else x.topk(ranks, dim=1)
     # Dividing by tiny temperatures makes huge numbers; only differences to the best are exponentiated.
-    x = x - best[:, :1]
-    cumulative = ((best - best[:, :1]).exp() / x.exp().sum(1, keepdim=True)).cumsum(1)
-    kept = (cumulative <= torch.tensor([p.top_p for p in params], device=device)[:, None]).sum(1) + int(keeps_crossing)
-    return Ranked(order, cumulative, torch.minimum(kept, torch.tensor(caps, device=device)).clamp(1, ranks))
+    top = best[:, :1]
+    cumulative = ((best - top).exp() / (x - top).exp().sum(1, keepdim=True)).cumsum(1)
+    kept = (cumulative <= top_p).sum(1)
+    if keeps_crossing:
+        kept = kept + 1
+    return Ranked(order, cumulative, torch.minimum(kept, caps).clamp(min=1))
 
 
 @dataclass
@@ -127,10 +144,9 @@ class Sampler:
         taken as it is. Both are always drawn. ``may_end[b]`` false keeps sequence b from ending its turn.
         """
         if may_end is not None and not all(may_end):
-            barred = ~torch.tensor(may_end, device=logits.device)
-            logits = logits.index_fill(
-                1, torch.tensor([self.config.codebook_size], device=logits.device), -torch.inf
-            ).where(barred[:, None], logits)
+            barred = torch.zeros_like(logits)
+            barred[:, -1] = torch.tensor([0.0 if may else -torch.inf for may in may_end])
+            logits = logits + barred
         first = rank_candidates(logits, [state.params for state in states], keeps_crossing=True)
         second = rank_candidates(logits, [_SECOND_DRAW] * len(states), keeps_crossing=True)
         firsts = first.draw([uniform(s.params.seed, s.step, _MAIN) for s in states]).tolist()
@@ -157,6 +173,18 @@ class Sampler:
         ]
         ranked = rank_candidates(logits, params, keeps_crossing=False)
         return ranked.draw([uniform(s.params.seed, s.step, _CODES + codebook) for s in states])
+
+    def moves(self, logits: Tensor, states: Sequence[SamplerState], allowed: Sequence[Sequence[bool]]) -> list[int]:
+        """Pointer moves (classes ``2a + b``) from ``logits`` [B, 4], of those ``allowed`` [B][4] for each sequence.
+
+        Drawn from the whole distribution, because a cut one would lose the rarer move and stand still for ever.
+        """
+        barred = torch.tensor([[0.0 if may else -torch.inf for may in row] for row in allowed], device=logits.device)
+        logits = logits.float() + barred
+        ranked = rank_candidates(logits, [_WHOLE] * len(states), keeps_crossing=True)
+        drawn = ranked.draw([uniform(s.params.seed, s.step, _POINTER) for s in states]).tolist()
+        best = logits.argmax(1).tolist()
+        return [best[b] if state.is_greedy else drawn[b] for b, state in enumerate(states)]
 
     def _token(self, candidate: int) -> int:
         is_end = candidate == self.config.codebook_size

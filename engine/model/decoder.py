@@ -227,18 +227,22 @@ class Decoder(nn.Module):
         frame = self.tower.step(hidden, feature, codes, mask, state.tower, choose, counts, trace)
         return torch.cat((main[:, None], frame), 1)
 
-    def forward_train(self, rows: Tensor, aligned: AlignedWindow | None = None) -> TrainOutput:
+    def forward_train(
+        self, rows: Tensor, aligned: AlignedWindow | None = None, history: Tensor | None = None
+    ) -> TrainOutput:
         """Teacher-forced logits of right-padded whole sequences ``rows`` [B, T, 1 + C], differentiable.
 
         Row t predicts frame t + 1. Padding rows must hold valid ids (zeros will do); being at the end, they change
         nothing before them. ``aligned`` (None: no row has a window) describes the T rows.
+        ``history`` (None: ``rows``) is what is seen as past, for training against the decoder's own mistakes.
         """
         trace = Trace()
-        hidden = self.backbone(self.embed(rows, aligned), trace=trace)
+        past = rows if history is None else history
+        hidden = self.backbone(self.embed(past, aligned), trace=trace)
         # The last row has no label: a text label, which embeds to nothing.
         codes = F.pad(self._clamp(rows[:, 1:, 1:]), (0, 0, 0, 1))
         is_audio = F.pad(self.is_audio(rows[:, 1:]), (0, 1))
-        outputs = self.tower(hidden, self._tower_feature(rows), codes, is_audio)
+        outputs = self.tower(hidden, self._tower_feature(past), codes, is_audio)
         return TrainOutput(
             main=self.main_head(hidden),
             codebooks=tuple(head(x) for head, x in zip(self.tower.heads, outputs, strict=True)),
