@@ -21,6 +21,7 @@ from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 from starlette.websockets import WebSocket
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from engine.errors import ConfigError
 from realtime.bridge import Bridge, WorkerStartError
@@ -44,6 +45,8 @@ PAGE_HEADERS = {
 }
 SOCKET_SEND_BYTES = 128 * 1024
 """Kernel buffer of a connection: what lies in it can no longer be dropped by a cancel."""
+ABORT_S = 1.0
+"""After the end of a session: time to flush the connection before it is torn down."""
 SHUT_S = 0.5
 """Time for the last messages of sessions that are shut when the server stops."""
 
@@ -205,6 +208,20 @@ def _error(status: int, code: str, message: str) -> Response:
 # ---------------------------------------------------------------------------------------------- the server process
 
 
+class SocketProtocol(WebSocketsSansIOProtocol):
+    """Uvicorn's WebSocket that does not wait for peers who no longer read: closing alone would, for minutes."""
+
+    def keepalive_timeout(self) -> None:
+        """A ping was not answered: the peer is gone, whatever is still unsent."""
+        super().keepalive_timeout()
+        self.transport.abort()
+
+    def on_task_complete(self, task: asyncio.Task[None]) -> None:
+        """The session has ended, and what it had to say has had its time."""
+        super().on_task_complete(task)
+        self.loop.call_later(ABORT_S, self.transport.abort)
+
+
 class Server(uvicorn.Server):
     """Uvicorn that drains: a first signal lets open contexts end, a second one stops at once."""
 
@@ -245,7 +262,7 @@ def make_server(settings: Settings) -> tuple[Server, socket.socket]:
     app = create_app(settings)
     config = uvicorn.Config(
         app,
-        ws="websockets-sansio",
+        ws=SocketProtocol,
         ws_max_size=2 * MAX_CLIENT_MESSAGE_BYTES,
         ws_ping_interval=settings.server.ping_s,
         ws_ping_timeout=settings.server.ping_s,
@@ -266,11 +283,8 @@ def _bind(settings: Settings) -> socket.socket:
         listener = socket.create_server((server.host, server.port), family=family, backlog=256)
     except OSError as error:
         raise ConfigError(f"cannot listen on {server.host} port {server.port}: {error}") from error
-    # Accepted connections inherit these. A peer that vanished while audio was on its way is given up by the kernel:
-    # closing the socket alone would wait for minutes.
+    # Accepted connections inherit it.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_SEND_BYTES)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * server.ping_s))
     return listener
 
 

@@ -27,6 +27,8 @@ class LimitSettings:
     """Messages a session may send that cannot be read."""
     start_s: float = bounded(10.0, low=0.1)
     """A socket must send ``session.start`` within this time."""
+    close_s: float = bounded(5.0, low=0.1)
+    """A client whose session was closed is given this long to read the last messages."""
 
     @property
     def resume_lead_ms(self) -> float:

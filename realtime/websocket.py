@@ -17,8 +17,6 @@ from realtime.session import Action, Close, DropAudio, Send, SendAudio, Session,
 
 logger = logging.getLogger(__name__)
 
-CLOSE_S = 5.0
-"""A client is given this long to take the last messages and the close."""
 
 
 class SessionLog(logging.LoggerAdapter[logging.Logger]):
@@ -110,7 +108,7 @@ class StreamDriver:
                     self._bridge.submit(command, self._on_event)
                 case Close(code, reason):
                     self._outbox.put(Closing(code, reason))
-                    self._patience.reschedule(asyncio.get_running_loop().time() + CLOSE_S)
+                    self._patience.reschedule(asyncio.get_running_loop().time() + self._limits.close_s)
         if self._session.is_closed:
             return
         if self._outbox.is_overflowing:

@@ -1,0 +1,14 @@
+"""One server with a fast fake engine, shared by the tests that leave it as it was."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from realtime.bridge import BridgeConfig
+from tests.realtime.running import RunningServer, running
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[RunningServer]:
+    with running(worker=BridgeConfig(arguments={"step_s": 0.001}, has_standby=False)) as made:
+        yield made

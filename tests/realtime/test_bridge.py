@@ -1,0 +1,198 @@
+"""The bridge with real worker processes: events to their listener, death, hang, failed starts."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from engine.core import AudioChunk, Failed, Finished, Utterance
+from realtime.bridge import Bridge, BridgeConfig, WorkerStartError
+from realtime.commands import Abort, Add, AppendText, Finish, WorkerEvent
+from realtime.metrics import Metrics
+
+FACTORY = "tests.realtime.fake_engine:make"
+RESTART_S = 3.0
+
+
+class Ear:
+    """Collects the events of one utterance."""
+
+    def __init__(self, bridge: Bridge, utterance_id: str) -> None:
+        self.events: list[WorkerEvent] = []
+        self.is_speaking = asyncio.Event()
+        self.end: asyncio.Future[WorkerEvent] = asyncio.get_running_loop().create_future()
+        bridge.submit(Add(Utterance(utterance_id, "heart")), self)
+
+    def __call__(self, event: WorkerEvent) -> None:
+        self.events.append(event)
+        if isinstance(event, AudioChunk):
+            self.is_speaking.set()
+        else:
+            self.end.set_result(event)
+
+
+def say(bridge: Bridge, utterance_id: str, text: str, *, is_all: bool = True) -> Ear:
+    ear = Ear(bridge, utterance_id)
+    bridge.submit(AppendText(utterance_id, text, 0))
+    if is_all:
+        bridge.submit(Finish(utterance_id))
+    return ear
+
+
+async def start(config: BridgeConfig) -> Bridge:
+    bridge = Bridge(config, Metrics())
+    await bridge.start()
+    return bridge
+
+
+@pytest.fixture
+async def bridge() -> AsyncIterator[Bridge]:
+    bridge = await start(BridgeConfig(FACTORY, {"step_s": 0.002}))
+    await bridge.wait_ready()
+    yield bridge
+    await bridge.stop()
+
+
+async def test_events_reach_their_listener_alone(bridge: Bridge) -> None:
+    ears = [say(bridge, f"u{number}", "word " * number) for number in range(1, 5)]
+    for number, ear in enumerate(ears, 1):
+        assert isinstance(await ear.end, Finished)
+        assert {event.utterance_id for event in ear.events} == {f"u{number}"}
+        assert len(ear.events) == 4 * number + 1
+    assert bridge.open_utterances == 0
+
+
+async def test_after_an_abort_the_listener_hears_nothing(bridge: Bridge) -> None:
+    ear = say(bridge, "u", "word " * 50)
+    await ear.is_speaking.wait()
+    bridge.submit(Abort("u"))
+    count = len(ear.events)
+    assert isinstance(await say(bridge, "v", "word").end, Finished)
+    assert len(ear.events) == count
+    stops = bridge._metrics.registry.get_sample_value("footlights_stop_seconds_count")
+    assert stops == 1
+
+
+async def test_a_listener_that_fails_does_not_disturb_the_others(bridge: Bridge) -> None:
+    def fail(event: WorkerEvent) -> None:
+        raise RuntimeError("listener")
+
+    bridge.submit(Add(Utterance("bad", "heart")), fail)
+    bridge.submit(AppendText("bad", "word " * 5, 0))
+    assert isinstance(await say(bridge, "good", "word " * 5).end, Finished)
+
+
+async def test_kill_9_fails_all_that_speak_and_heals_fast(bridge: Bridge) -> None:
+    ears = [say(bridge, f"u{number}", "word " * 500) for number in range(3)]
+    for ear in ears:
+        await ear.is_speaking.wait()
+    assert bridge.worker_pid is not None
+    os.kill(bridge.worker_pid, signal.SIGKILL)
+    started_s = time.perf_counter()
+    for ear in ears:
+        end = await ear.end
+        assert isinstance(end, Failed)
+        assert (end.code, end.retryable) == ("worker_lost", True)
+    # Not told to wait: the next utterance is spoken by the next worker.
+    assert isinstance(await say(bridge, "next", "word").end, Finished)
+    assert time.perf_counter() - started_s < RESTART_S
+    assert bridge.is_ready
+    assert bridge.restarts == 1
+    assert all(sum(isinstance(event, Failed) for event in ear.events) == 1 for ear in ears)
+
+
+async def kill_while_speaking(bridge: Bridge, utterance_id: str) -> None:
+    ear = say(bridge, utterance_id, "word " * 500)
+    await ear.is_speaking.wait()
+    assert bridge.worker_pid is not None
+    os.kill(bridge.worker_pid, signal.SIGKILL)
+    assert isinstance(await ear.end, Failed)
+
+
+async def test_it_heals_again_and_again(bridge: Bridge) -> None:
+    for number in range(1, 4):
+        await kill_while_speaking(bridge, f"killed {number}")
+        assert isinstance(await say(bridge, f"u{number}", "word").end, Finished)
+        assert bridge.restarts == number
+
+
+async def test_a_lost_standby_is_replaced(bridge: Bridge) -> None:
+    assert bridge._standby is not None
+    assert bridge._standby.process.pid is not None
+    os.kill(bridge._standby.process.pid, signal.SIGKILL)
+    await bridge._standby.lost.wait()
+    await kill_while_speaking(bridge, "killed")
+    assert isinstance(await say(bridge, "u", "word").end, Finished)
+
+
+async def test_a_worker_that_exits_in_a_step_is_replaced() -> None:
+    bridge = await start(BridgeConfig(FACTORY, has_standby=False))
+    await bridge.wait_ready()
+    end = await say(bridge, "u", "!exit ").end
+    assert isinstance(end, Failed)
+    assert end.code == "worker_lost"
+    assert isinstance(await say(bridge, "v", "word").end, Finished)
+    await bridge.stop()
+
+
+async def test_a_worker_that_hangs_is_replaced() -> None:
+    bridge = await start(BridgeConfig(FACTORY, has_standby=False, probe_s=0.1, stall_s=0.5))
+    await bridge.wait_ready()
+    end = await say(bridge, "u", "!hang ").end
+    assert isinstance(end, Failed)
+    assert end.code == "worker_lost"
+    await bridge.stop()
+
+
+async def test_a_slow_but_living_worker_is_left_alone() -> None:
+    bridge = await start(BridgeConfig(FACTORY, {"step_s": 0.05}, has_standby=False, probe_s=0.05, stall_s=0.5))
+    await bridge.wait_ready()
+    assert isinstance(await say(bridge, "u", "word " * 5).end, Finished)
+    await asyncio.sleep(0.7)
+    assert bridge.restarts == 0
+    await bridge.stop()
+
+
+@pytest.mark.parametrize(
+    ("factory", "reason"),
+    [("tests.realtime.fake_engine:broken", "no such checkpoint"), ("no.such:engine", "no.such:engine")],
+)
+async def test_a_start_that_fails_says_why(factory: str, reason: str) -> None:
+    bridge = await start(BridgeConfig(factory, backoff_s=5))
+    with pytest.raises(WorkerStartError, match=reason):
+        await bridge.wait_ready()
+    end = await say(bridge, "u", "word").end
+    assert isinstance(end, Failed)
+    assert end.code == "worker_lost"
+    await bridge.stop()
+
+
+async def test_a_stop_fails_what_is_open_and_ends_the_processes(bridge: Bridge) -> None:
+    ear = say(bridge, "u", "word " * 500)
+    await ear.is_speaking.wait()
+    pids = [bridge.worker_pid, bridge._standby.process.pid if bridge._standby else None]
+    await bridge.stop()
+    end = await ear.end
+    assert isinstance(end, Failed)
+    assert end.code == "shutting_down"
+    for pid in pids:
+        assert pid is not None
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+async def test_the_loop_stays_free_while_the_worker_is_busy() -> None:
+    bridge = await start(BridgeConfig(FACTORY, {"step_s": 0.3}, has_standby=False))
+    await bridge.wait_ready()
+    ear = say(bridge, "u", "word " * 2)
+    longest_s = 0.0
+    while not ear.end.done():
+        before_s = time.perf_counter()
+        bridge.submit(AppendText("u", "x" * 60_000, 1))
+        await asyncio.sleep(0.01)
+        longest_s = max(longest_s, time.perf_counter() - before_s)
+    assert longest_s < 0.15
+    await bridge.stop()

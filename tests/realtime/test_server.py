@@ -1,0 +1,467 @@
+"""Real sockets: the server with the fake engine, the `websockets` client at the other end."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+from websockets.typing import Subprotocol
+
+from realtime.bridge import BridgeConfig
+from realtime.limits import LimitSettings
+from realtime.protocol import (
+    MAX_CLIENT_MESSAGE_BYTES,
+    SUBPROTOCOL,
+    AudioFormat,
+    AudioMessage,
+    AudioStart,
+    Cancel,
+    Cancelled,
+    ContextOpen,
+    Done,
+    Error,
+    Heard,
+    Ping,
+    Played,
+    Pong,
+    SessionStart,
+    TextAppend,
+    TextEnd,
+    TextFlush,
+    TextRevise,
+    decode_server,
+    encode,
+)
+from tests.realtime.running import Client, Heap, RunningServer, client, running, until
+
+TEXT = "Good evening, this costs $20 — and that is all."
+
+
+@pytest.fixture(scope="module")
+def slow() -> Iterator[RunningServer]:
+    with running(worker=BridgeConfig(arguments={"step_s": 0.03}, has_standby=False)) as made:
+        yield made
+
+
+async def spoken(server: RunningServer, pieces: list[str], start: SessionStart | None = None) -> Heap:
+    async with client(server, start) as peer:
+        await peer.send(*(TextAppend(piece) for piece in pieces), TextEnd())
+        heap: Heap = await peer.end_of()
+        return heap
+
+
+class TestSpeaking:
+    async def test_one_message(self, server: RunningServer) -> None:
+        heap = await spoken(server, [TEXT])
+        assert heap.words == [word for word in TEXT.split() if word != "—"]
+        assert isinstance(heap.end, Done)
+        assert heap.end.audio_ms == len(heap.pcm) / 2 / 24 == 9 * 200
+        assert heap.end.audio_messages == len(heap.audio)
+        assert max(heap.pcm) > 0
+
+    @pytest.mark.parametrize("rate", [24_000, 8_000])
+    async def test_cuts_change_nothing(self, server: RunningServer, rate: int) -> None:
+        start = SessionStart(1, audio=AudioFormat(sample_rate=rate))
+        whole = await spoken(server, [TEXT], start)
+        characters = await spoken(server, list(TEXT), start)
+        assert characters.pcm == whole.pcm
+        assert characters.words == whole.words
+        assert isinstance(whole.end, Done)
+        assert len(whole.pcm) == 2 * 9 * rate // 5
+
+    async def test_audio_comes_before_the_text_is_complete(self, server: RunningServer) -> None:
+        async with client(server) as peer:
+            await peer.send(TextAppend("Hello "))
+            await peer.read_until(AudioMessage)
+            await peer.send(TextAppend("world"), TextFlush())
+            while peer.heaps["main"].words != ["Hello", "world"]:
+                await peer.read()
+            await peer.send(TextEnd())
+            assert isinstance((await peer.end_of()).end, Done)
+
+    async def test_audio_messages_have_the_promised_length(self, server: RunningServer) -> None:
+        heap = await spoken(server, [TEXT])
+        lengths_ms = [len(audio.payload) / 2 / 24 for audio in heap.audio]
+        assert all(20 <= ms <= 100 for ms in lengths_ms[:-1])
+
+    @pytest.mark.parametrize("text", ["", " \n", "🙂", "— … *"])
+    async def test_nothing_to_speak(self, server: RunningServer, text: str) -> None:
+        heap = await spoken(server, [text])
+        assert heap.pcm == bytes(2 * 24 * 40)
+        assert isinstance(heap.end, Done)
+        assert heap.end.characters == len(text)
+
+    async def test_contexts_share_a_socket_and_nothing_else(self, server: RunningServer) -> None:
+        texts = {f"npc-{number}": f"I am number {number} " * number for number in range(1, 9)}
+        async with client(server) as peer:
+            await peer.send(*(ContextOpen(name, voice="bella") for name in texts))
+            for name, text in texts.items():
+                await peer.send(TextAppend(text, name), TextEnd(name))
+            for name, text in texts.items():
+                heap = await peer.end_of(name)
+                assert heap.words == text.split()
+        alone = await spoken(server, [texts["npc-3"]], SessionStart(1, voice="bella"))
+        assert peer.heaps["npc-3"].pcm == alone.pcm
+
+    async def test_a_socket_is_used_again_and_again(self, server: RunningServer) -> None:
+        async with client(server) as peer:
+            for number in range(3):
+                name = f"turn {number}"
+                await peer.send(ContextOpen(name), TextAppend("one two", name), TextEnd(name))
+                assert isinstance((await peer.end_of(name)).end, Done)
+
+
+class TestCancel:
+    """One case per moment."""
+
+    async def cancel(self, peer: Client, **arguments: float) -> Cancelled:
+        await peer.send(Cancel(**arguments))  # type: ignore[arg-type]
+        report = await peer.read_until(Cancelled)
+        assert isinstance(report, Cancelled)
+        await peer.send(Ping("after"))
+        assert isinstance(await peer.read(), Pong)
+        return report
+
+    async def test_before_the_first_step(self, slow: RunningServer) -> None:
+        async with client(slow) as peer:
+            await peer.send(TextAppend("one two "))
+            report = await self.cancel(peer)
+            assert (report.spoken, report.unspoken) == ("", "one two ")
+        await until(lambda: slow.gateway.bridge.open_utterances == 0)
+
+    async def test_in_the_middle_of_a_step(self, slow: RunningServer) -> None:
+        async with client(slow) as peer:
+            await peer.send(TextAppend("one two three four "))
+            await peer.read_until(AudioMessage)
+            await asyncio.sleep(0.01)
+            report = await self.cancel(peer, played_ms=10)
+            assert (report.spoken, report.unspoken) == ("", "one two three four ")
+
+    async def test_while_audio_is_being_sent(self, slow: RunningServer) -> None:
+        async with client(slow) as peer:
+            await peer.send(TextAppend("one two three four "), TextEnd())
+            while len(peer.heaps.setdefault("main", Heap()).pcm) < 2 * 24 * 350:
+                await peer.read()
+            await peer.send(Played(300))
+            report = await self.cancel(peer)
+            assert (report.spoken, report.unspoken) == ("one two", " three four ")
+            assert (report.played_ms, report.char_end, report.precision) == (300.0, 7, "exact")
+
+    async def test_twice_and_after_the_end(self, slow: RunningServer) -> None:
+        async with client(slow) as peer:
+            await peer.send(TextAppend("one "), Cancel(), Cancel())
+            heap = await peer.end_of()
+            heard = await peer.read_until(Heard)
+            assert isinstance(heap.end, Cancelled)
+            assert heard.unspoken == "one "
+
+    async def test_after_done_while_the_listener_still_listens(self, slow: RunningServer) -> None:
+        async with client(slow) as peer:
+            await peer.send(TextAppend("one two three "), TextEnd())
+            await peer.end_of()
+            await peer.send(Cancel(played_ms=310))
+            heard = await peer.read_until(Heard)
+            assert (heard.spoken, heard.unspoken) == ("one two", " three ")
+
+    async def test_at_many_moments(self, slow: RunningServer) -> None:
+        """Client and server race; whoever wins, the account is right and nothing follows it."""
+        text = "one two three "
+        async with client(slow) as peer:
+            for number in range(10):
+                name = f"c{number}"
+                await peer.send(ContextOpen(name), TextAppend(text, name), TextEnd(name))
+                reading = asyncio.create_task(peer.end_of(name))
+                await asyncio.sleep(0.05 * number)
+                await peer.send(Cancel(name))
+                end = (await reading).end
+                report = end if isinstance(end, Cancelled) else await peer.read_until(Heard, name)
+                assert report.spoken + report.unspoken == text
+        await until(lambda: slow.gateway.bridge.open_utterances == 0)
+
+    async def test_the_engine_stops_within_a_step(self, slow: RunningServer) -> None:
+        before = slow.metric("stop_seconds_count")
+        async with client(slow) as peer:
+            await peer.send(TextAppend("word " * 200))
+            await peer.read_until(AudioMessage)
+            await self.cancel(peer)
+            await until(lambda: slow.metric("stop_seconds_count") > before)
+        total = slow.metric("stop_seconds_sum")
+        assert total / slow.metric("stop_seconds_count") < 0.15
+
+
+class TestSockets:
+    async def test_pings_are_answered_during_synthesis(self) -> None:
+        with running(worker=BridgeConfig(arguments={"step_s": 0.25}, has_standby=False)) as busy:
+            async with client(busy) as peer:
+                await peer.send(TextAppend("word " * 50))
+                await peer.read_until(AudioMessage)
+                for number in range(10):
+                    started_s = time.perf_counter()
+                    await peer.send(Ping(str(number)))
+                    assert (await peer.read_until(Pong)).id == str(number)
+                    pong = await peer.connection.ping()
+                    await pong
+                    assert time.perf_counter() - started_s < 0.2
+
+    async def test_a_vanished_client_frees_the_engine(self, server: RunningServer) -> None:
+        async with client(server) as peer:
+            await peer.send(ContextOpen("a"), ContextOpen("b"))
+            await peer.send(TextAppend("word " * 2000, "a"), TextAppend("word " * 2000, "b"))
+            await peer.read_until(AudioMessage)
+            assert server.gateway.bridge.open_utterances == 2
+            peer.connection.transport.abort()
+            started_s = time.perf_counter()
+            await until(lambda: server.gateway.bridge.open_utterances == 0)
+            assert time.perf_counter() - started_s < 0.3
+        await until(lambda: server.gateway.admission.sessions == 0)
+
+    async def test_a_half_open_socket_is_given_up(self) -> None:
+        with running(worker=BridgeConfig(has_standby=False), ping_s=0.3) as impatient:
+            raw = socket.create_connection(("127.0.0.1", impatient.port))
+            key = "dGhlIHNhbXBsZSBub25jZQ=="
+            raw.sendall(
+                f"GET /v1/stream HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+            )
+            await until(lambda: impatient.gateway.admission.sessions == 1)
+            await until(lambda: impatient.gateway.admission.sessions == 0, 3)
+            raw.close()
+
+    async def test_a_client_that_froze_amid_its_audio_is_given_up(self) -> None:
+        with running(worker=BridgeConfig(arguments={"step_s": 0.002}, has_standby=False), ping_s=0.3) as impatient:
+            async with client(impatient, sock=narrow_socket(impatient)) as frozen:
+                await frozen.send(TextAppend("word " * 200))
+                await frozen.read_until(AudioMessage)
+                frozen.connection.transport.pause_reading()
+                await until(lambda: impatient.gateway.admission.sessions == 0, 5)
+                assert impatient.gateway.bridge.open_utterances == 0
+                frozen.connection.transport.abort()
+
+    async def test_many_contexts_leave_nothing_behind(self, server: RunningServer) -> None:
+        async with client(server) as peer:
+
+            async def round_trip(number: int) -> None:
+                name = f"c{number}"
+                await peer.send(ContextOpen(name), TextAppend("one two three ", name))
+                if number % 3 == 0:
+                    await peer.send(TextEnd(name))
+                elif number % 3 == 1:
+                    await peer.read_until(AudioStart, name)
+                    await peer.send(Cancel(name))
+                else:
+                    await peer.send(Cancel(name))
+                await peer.end_of(name)
+                peer.heaps.clear()
+
+            for number in range(50):
+                await round_trip(number)
+            before = resident_bytes()
+            for number in range(50, 250):
+                await round_trip(number)
+            assert resident_bytes() - before < 8 * 1024 * 1024
+            assert server.gateway.bridge.open_utterances == 0
+            assert len(server.gateway.bridge._aborted_at_s) <= 1
+            (driver,) = server.gateway._drivers
+            assert len(driver._session._by_index) == len(driver._session._ended) == 32
+
+    async def test_a_slow_reader_waits_alone(self) -> None:
+        limits = LimitSettings(outbox_high_bytes=20_000, outbox_low_bytes=5_000, lead_ms=600_000)
+        with running(worker=BridgeConfig(arguments={"step_s": 0.002}, has_standby=False), limits=limits) as hasty:
+            start = SessionStart(1, audio=AudioFormat(sample_rate=48_000))
+            async with client(hasty, start, max_queue=1, sock=narrow_socket(hasty)) as slow:
+                await slow.send(TextAppend("word " * 200), TextEnd())
+                await until(lambda: hasty.metric("pauses_total", cause="reader") >= 1)
+                heap = await spoken(hasty, ["word " * 20])
+                assert isinstance(heap.end, Done)
+                made_s = hasty.metric("audio_seconds_total")
+                await asyncio.sleep(0.2)
+                assert hasty.metric("audio_seconds_total") == made_s < 20
+                heap = await slow.end_of()
+                assert isinstance(heap.end, Done)
+                assert len(heap.pcm) == 2 * 48 * 200 * 200
+
+    async def test_the_lead_is_bounded(self) -> None:
+        limits = LimitSettings(lead_ms=1000)
+        with running(worker=BridgeConfig(arguments={"step_s": 0.005}, has_standby=False), limits=limits) as measured:
+            async with client(measured) as peer:
+                started_s = time.perf_counter()
+                await peer.send(TextAppend("word " * 12), TextEnd())
+                heap = await peer.end_of()
+                waited_s = time.perf_counter() - started_s
+                assert isinstance(heap.end, Done)
+                assert heap.end.audio_ms == 2400
+                assert 1.1 < waited_s < 2.0
+
+
+def narrow_socket(server: RunningServer) -> socket.socket:
+    """A connected socket that takes in little while nobody reads."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
+    made.connect(("127.0.0.1", server.port))
+    made.setblocking(False)
+    return made
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+class TestWorkerLoss:
+    async def test_kill_9_is_an_error_for_those_who_speak_and_the_socket_lives(self) -> None:
+        with running(worker=BridgeConfig(arguments={"step_s": 0.01})) as victim:
+            async with client(victim) as peer, client(victim) as other:
+                await peer.send(ContextOpen("a"), ContextOpen("b"))
+                await peer.send(TextAppend("word " * 500, "a"), TextAppend("word " * 500, "b"))
+                await other.send(TextAppend("word " * 500))
+                for context in ("a", "b"):
+                    await peer.read_until(AudioStart, context)
+                await other.read_until(AudioStart)
+                pid = victim.gateway.bridge.worker_pid
+                assert pid is not None
+                os.kill(pid, signal.SIGKILL)
+                killed_s = time.perf_counter()
+                for heap in [await peer.end_of("a"), await peer.end_of("b"), await other.end_of()]:
+                    assert isinstance(heap.end, Error)
+                    assert (heap.end.code, heap.end.retryable, heap.end.terminal) == ("worker_lost", True, True)
+                await peer.send(ContextOpen("c"), TextAppend("hello again", "c"), TextEnd("c"))
+                assert isinstance((await peer.end_of("c")).end, Done)
+                assert time.perf_counter() - killed_s < 3
+                assert victim.metric("worker_restarts_total") == 1
+                await other.send(ContextOpen("main"), TextAppend("and I"), TextEnd())
+                other.heaps.clear()
+                assert isinstance((await other.end_of()).end, Done)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        "data",
+        ["", "garbage", "[" * 60_000, '{"a":' * 12_000, "null", '{"type":"text.append","text":7}', b"\x00\xff", b"{}"],
+    )
+    async def test_garbage_is_answered_and_the_session_goes_on(self, server: RunningServer, data: str | bytes) -> None:
+        async with client(server) as peer:
+            await peer.connection.send(data)
+            error = await peer.read()
+            assert isinstance(error, Error)
+            assert (error.code, error.terminal) == ("bad_message", False)
+            await peer.send(TextAppend("fine"), TextEnd())
+            assert isinstance((await peer.end_of()).end, Done)
+
+    async def test_a_message_that_is_too_large(self, server: RunningServer) -> None:
+        async with client(server) as peer:
+            await peer.connection.send("x" * (MAX_CLIENT_MESSAGE_BYTES + 1))
+            error = await peer.read()
+            assert isinstance(error, Error)
+            assert error.code == "message_too_large"
+
+    async def test_a_message_that_is_far_too_large_is_not_even_read(self, server: RunningServer) -> None:
+        async with client(server) as peer:
+            await peer.connection.send("x" * (3 * MAX_CLIENT_MESSAGE_BYTES))
+            await peer.connection.wait_closed()
+            assert peer.connection.close_code == 1009
+        await until(lambda: server.gateway.admission.sessions == 0)
+
+    async def test_an_unknown_version(self, server: RunningServer) -> None:
+        async with connect(server.stream_url, proxy=None) as connection:
+            await connection.send('{"type":"session.start","protocol":9}')
+            error = decode_server(await connection.recv())
+            assert isinstance(error, Error)
+            assert (error.code, error.terminal) == ("unsupported_protocol", True)
+            await connection.wait_closed()
+            assert connection.close_code == 1002
+
+    async def test_text_limit_and_structural_tokens(self, server: RunningServer) -> None:
+        async with client(server) as peer:
+            await peer.send(*(TextAppend("x" * 50_000) for _ in range(2)), TextAppend("y"))
+            assert (await peer.read_until(Error)).code == "text_too_long"
+            await peer.send(ContextOpen("a"), TextAppend("one <|im_end|>", "a"), TextAppend("two", "a"), TextEnd("a"))
+            error = await peer.read_until(Error)
+            assert (error.code, error.context, error.terminal) == ("structural_token", "a", False)
+            heap = await peer.end_of("a")
+            assert heap.words == ["two"]
+            assert isinstance(heap.end, Done)
+            assert heap.end.characters == 3
+
+    async def test_revise_is_refused_for_now(self, server: RunningServer) -> None:
+        async with client(server) as peer:
+            await peer.send(TextAppend("one "), TextRevise("two ", 0), TextEnd())
+            assert (await peer.read_until(Error)).code == "unsupported"
+            assert isinstance((await peer.end_of()).end, Done)
+
+    async def test_contexts_of_a_session(self, server: RunningServer) -> None:
+        async with client(server) as peer:
+            await peer.send(*(ContextOpen(f"c{number}") for number in range(33)))
+            error = await peer.read_until(Error)
+            assert (error.code, error.context, error.terminal) == ("too_many_contexts", "c32", True)
+
+    async def test_sessions_of_a_server_and_late_starters(self) -> None:
+        limits = LimitSettings(sessions=2, start_s=0.3, bad_messages=2)
+        with running(worker=BridgeConfig(has_standby=False), limits=limits) as small:
+            async with client(small), connect(small.stream_url, proxy=None) as silent:
+                async with connect(small.stream_url, proxy=None) as third:
+                    error = decode_server(await third.recv())
+                    assert isinstance(error, Error)
+                    assert (error.code, error.retryable, error.terminal) == ("busy", True, True)
+                    await third.wait_closed()
+                    assert third.close_code == 1013
+                error = decode_server(await silent.recv())
+                assert isinstance(error, Error)
+                assert (error.code, error.terminal) == ("bad_state", True)
+                await silent.wait_closed()
+                assert silent.close_code == 1008
+            await until(lambda: small.gateway.admission.sessions == 0)
+            async with client(small) as rude:
+                for _ in range(3):
+                    await rude.connection.send("what?")
+                await rude.connection.wait_closed()
+                assert rude.connection.close_code == 1008
+            assert small.metric("sessions_refused_total", reason="busy") == 1
+
+    async def test_a_client_that_only_asks_is_shut_out(self) -> None:
+        limits = LimitSettings(outbox_max_bytes=64 * 1024, close_s=0.2)
+        with running(worker=BridgeConfig(has_standby=False), limits=limits) as small:
+            async with client(small, max_queue=1, sock=narrow_socket(small)) as greedy:
+
+                async def ask_on() -> None:
+                    while True:
+                        await greedy.connection.send(encode(Ping("x" * 128)))
+
+                with pytest.raises(ConnectionClosed):
+                    await asyncio.wait_for(ask_on(), 20)
+            await until(lambda: small.gateway.admission.sessions == 0, 10)
+            assert small.metric("errors_total", code="slow_reader") == 1
+
+
+class TestStop:
+    async def test_sessions_are_told(self) -> None:
+        with running(worker=BridgeConfig(arguments={"step_s": 0.02}, has_standby=False)) as server:
+            async with client(server) as peer:
+                await peer.send(TextAppend("word " * 500))
+                await peer.read_until(AudioMessage)
+                server.stop()
+                heap = await peer.end_of()
+                assert isinstance(heap.end, Error)
+                assert (heap.end.code, heap.end.retryable) == ("shutting_down", True)
+                await peer.connection.wait_closed()
+                assert peer.connection.close_code == 1012
+
+    async def test_draining_lets_speech_end_and_nobody_in(self) -> None:
+        with running(worker=BridgeConfig(arguments={"step_s": 0.02}, has_standby=False)) as server:
+            async with client(server) as peer:
+                await peer.send(TextAppend("word " * 10), TextEnd())
+                await peer.read_until(AudioMessage)
+                server.drain()
+                async with connect(server.stream_url, subprotocols=[Subprotocol(SUBPROTOCOL)], proxy=None) as late:
+                    assert json.loads(await late.recv())["code"] == "shutting_down"
+                    await late.wait_closed()
+                    assert late.close_code == 1012
+                heap = await peer.end_of()
+                assert isinstance(heap.end, Done)
+                assert heap.end.audio_ms == 2000

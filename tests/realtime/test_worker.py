@@ -1,0 +1,147 @@
+"""The worker's loop, in a thread here: commands to calls, errors to events."""
+
+import logging
+import threading
+from collections.abc import Iterator
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+
+import pytest
+
+from engine.core import AudioChunk, Cancelled, Failed, Finished, Utterance
+from engine.errors import ConfigError
+from realtime import worker
+from realtime.commands import (
+    Abort,
+    Add,
+    AppendText,
+    Finish,
+    Flush,
+    Pause,
+    Probe,
+    Rejected,
+    Report,
+    Resume,
+    Stop,
+    WorkerEvent,
+)
+from tests.realtime.fake_engine import FakeEngine
+
+
+@pytest.fixture
+def pipe() -> Iterator[Connection]:
+    """The gateway's end; the loop runs at the other."""
+    ours, theirs = Pipe()
+    loop = threading.Thread(target=worker.run, args=(theirs, FakeEngine()))
+    loop.start()
+    yield ours
+    ours.send(Stop())
+    loop.join(5)
+    assert not loop.is_alive()
+    ours.close()
+    theirs.close()
+
+
+def read_until(pipe: Connection, event_type: type) -> list[WorkerEvent]:
+    """All events up to the first of that type."""
+    events: list[WorkerEvent] = []
+    while not any(isinstance(event, event_type) for event in events):
+        assert pipe.poll(5), events
+        report = pipe.recv()
+        assert isinstance(report, Report)
+        events += report.events
+    return events
+
+
+def test_text_becomes_audio_and_one_end(pipe: Connection) -> None:
+    for command in (Add(Utterance("u", "heart")), AppendText("u", "one two", 0), Finish("u")):
+        pipe.send(command)
+    events = read_until(pipe, Finished)
+    chunks = [event for event in events if isinstance(event, AudioChunk)]
+    assert [chunk.first_sample for chunk in chunks] == [1200 * number for number in range(8)]
+    assert [word.text for chunk in chunks for word in chunk.words] == ["one", "two"]
+    assert len(events) == 9
+
+
+def test_a_flush_speaks_the_last_word(pipe: Connection) -> None:
+    for command in (Add(Utterance("u", "heart")), AppendText("u", "one", 0), Flush("u")):
+        pipe.send(command)
+    assert isinstance(read_until(pipe, AudioChunk)[0], AudioChunk)
+
+
+def test_an_abort_is_confirmed(pipe: Connection) -> None:
+    for command in (Add(Utterance("u", "heart")), Abort("u")):
+        pipe.send(command)
+    assert read_until(pipe, Cancelled) == [Cancelled("u")]
+
+
+def test_a_pause_holds_audio_back(pipe: Connection) -> None:
+    for command in (Add(Utterance("u", "heart")), Pause("u"), AppendText("u", "one ", 0), Probe(1)):
+        pipe.send(command)
+    assert pipe.poll(5)
+    assert pipe.recv() == Report(probe=1)
+    assert not pipe.poll(0.05)
+    pipe.send(Resume("u"))
+    assert read_until(pipe, AudioChunk)
+
+
+def test_an_idle_loop_sends_nothing(pipe: Connection) -> None:
+    pipe.send(Add(Utterance("u", "heart")))
+    assert not pipe.poll(0.05)
+
+
+def test_probes_are_answered_between_steps(pipe: Connection) -> None:
+    pipe.send(Probe(7))
+    assert pipe.poll(5)
+    assert pipe.recv() == Report(probe=7)
+
+
+class TestApply:
+    def test_a_bad_add_fails_the_utterance(self) -> None:
+        (event,) = worker.apply(FakeEngine(), Add(Utterance("u", "nobody")))
+        assert isinstance(event, Failed)
+        assert (event.utterance_id, event.code, event.retryable) == ("u", "unknown_voice", False)
+
+    def test_bad_text_is_rejected_and_the_rest_goes_on(self) -> None:
+        engine = FakeEngine()
+        worker.apply(engine, Add(Utterance("u", "heart")))
+        (event,) = worker.apply(engine, AppendText("u", "a<|im_end|>", 3))
+        assert isinstance(event, Rejected)
+        assert (event.append_index, event.code) == (3, "structural_token")
+        assert worker.apply(engine, AppendText("u", "fine ", 4)) == []
+
+    @pytest.mark.parametrize("kind", [Flush, Finish, Abort, Pause, Resume])
+    def test_commands_that_come_too_late_are_void(self, kind: type) -> None:
+        assert worker.apply(FakeEngine(), kind("gone")) == []
+
+    def test_text_that_comes_too_late_is_void(self) -> None:
+        assert worker.apply(FakeEngine(), AppendText("gone", "x", 0)) == []
+
+    def test_a_bug_costs_one_utterance_and_quotes_no_text(self, caplog: pytest.LogCaptureFixture) -> None:
+        engine = FakeEngine()
+        worker.apply(engine, Add(Utterance("u", "heart")))
+        worker.apply(engine, Add(Utterance("v", "heart")))
+        with caplog.at_level(logging.DEBUG):
+            (event,) = worker.apply(engine, AppendText("u", "!bug my secret", 0))
+        assert isinstance(event, Failed)
+        assert (event.utterance_id, event.code, event.retryable) == ("u", "internal", True)
+        assert "secret" not in caplog.text + event.message
+        assert "RuntimeError" in caplog.text
+        assert worker.apply(engine, AppendText("v", "x", 0)) == []
+        assert worker.apply(engine, AppendText("u", "x", 1)) == []
+
+
+class TestFactories:
+    def test_a_factory_is_found_by_name(self) -> None:
+        assert worker.resolve("tests.realtime.fake_engine:make")().info.name == "fake"
+
+    @pytest.mark.parametrize(
+        "name", ["", "nothing", "no.such.module:make", "tests.realtime.fake_engine:nothing", "engine.core:", ":make"]
+    )
+    def test_names_that_lead_nowhere(self, name: str) -> None:
+        with pytest.raises(ConfigError, match="module:function"):
+            worker.resolve(name)
+
+    def test_what_is_found_must_be_callable(self) -> None:
+        with pytest.raises(ConfigError, match="not a function"):
+            worker.resolve("tests.realtime.fake_engine:SAMPLE_RATE")
