@@ -269,6 +269,8 @@ def make_server(settings: Settings) -> tuple[Server, socket.socket]:
         ws_per_message_deflate=False,
         loop="uvloop",
         log_config=None,
+        # Its debug lines quote every message and header: the users' text and keys.
+        log_level="info",
         access_log=False,
         timeout_graceful_shutdown=5,
         server_header=False,

@@ -69,20 +69,33 @@ class Guard:
     def _is_host_allowed(self, host: str) -> bool:
         if self._api_key is not None:
             return True
-        name = (urlsplit(f"//{host}").hostname or "") if host else ""
-        return is_loopback(name) or name.lower() in self._allowed_hosts
+        name = _host_name(host)
+        return is_loopback(name) or name in self._allowed_hosts
 
     def _is_origin_allowed(self, origin: str | None, host: str) -> bool:
         # Browsers always send it; programs need not.
         if origin is None:
             return True
-        return urlsplit(origin).netloc.lower() == host.lower() or origin.lower() in self._allowed_origins
+        _, _, place = origin.lower().partition("://")
+        return place == host.lower() or origin.lower() in self._allowed_origins
 
     def _is_key_right(self, scope: Scope, headers: Headers) -> bool:
         if self._api_key is None:
             return True
-        scheme, _, presented = headers.get("authorization", "").partition(" ")
-        key: str | None = presented.strip() if scheme.lower() == "bearer" else None
-        if key is None and scope["type"] == "websocket":
-            key = key_from_subprotocols(scope.get("subprotocols", ()))
-        return key is not None and hmac.compare_digest(key.encode(), self._api_key.encode())
+        scheme, _, credentials = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            # Headers are bytes: they come decoded as Latin-1, whatever they were.
+            presented = credentials.strip().encode("latin-1")
+        elif scope["type"] == "websocket":
+            presented = (key_from_subprotocols(scope.get("subprotocols", ())) or "").encode()
+        else:
+            return False
+        return hmac.compare_digest(presented, self._api_key.encode())
+
+
+def _host_name(host: str) -> str:
+    """The name in a Host header, without port; empty if there is none to find."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""

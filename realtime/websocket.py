@@ -18,7 +18,6 @@ from realtime.session import Action, Close, DropAudio, Send, SendAudio, Session,
 logger = logging.getLogger(__name__)
 
 
-
 class SessionLog(logging.LoggerAdapter[logging.Logger]):
     """Puts the session id before each line."""
 

@@ -2,10 +2,14 @@
 
 from collections.abc import Iterator
 
+import anyio
 import pytest
 
 from realtime.bridge import BridgeConfig
 from tests.realtime.running import RunningServer, running
+
+# Imports anyio's lazy parts here and now: pytest rewrites them, which a server's thread must not do meanwhile.
+assert all((anyio.open_file, anyio.to_thread, anyio.create_task_group))
 
 
 @pytest.fixture(scope="session")

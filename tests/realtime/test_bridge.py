@@ -50,6 +50,15 @@ async def start(config: BridgeConfig) -> Bridge:
 
 @pytest.fixture
 async def bridge() -> AsyncIterator[Bridge]:
+    bridge = await start(BridgeConfig(FACTORY, {"step_s": 0.002}, has_standby=False))
+    await bridge.wait_ready()
+    yield bridge
+    await bridge.stop()
+
+
+@pytest.fixture
+async def doubled() -> AsyncIterator[Bridge]:
+    """A bridge with a standby."""
     bridge = await start(BridgeConfig(FACTORY, {"step_s": 0.002}))
     await bridge.wait_ready()
     yield bridge
@@ -85,22 +94,22 @@ async def test_a_listener_that_fails_does_not_disturb_the_others(bridge: Bridge)
     assert isinstance(await say(bridge, "good", "word " * 5).end, Finished)
 
 
-async def test_kill_9_fails_all_that_speak_and_heals_fast(bridge: Bridge) -> None:
-    ears = [say(bridge, f"u{number}", "word " * 500) for number in range(3)]
+async def test_kill_9_fails_all_that_speak_and_heals_fast(doubled: Bridge) -> None:
+    ears = [say(doubled, f"u{number}", "word " * 500) for number in range(3)]
     for ear in ears:
         await ear.is_speaking.wait()
-    assert bridge.worker_pid is not None
-    os.kill(bridge.worker_pid, signal.SIGKILL)
+    assert doubled.worker_pid is not None
+    os.kill(doubled.worker_pid, signal.SIGKILL)
     started_s = time.perf_counter()
     for ear in ears:
         end = await ear.end
         assert isinstance(end, Failed)
         assert (end.code, end.retryable) == ("worker_lost", True)
     # Not told to wait: the next utterance is spoken by the next worker.
-    assert isinstance(await say(bridge, "next", "word").end, Finished)
+    assert isinstance(await say(doubled, "next", "word").end, Finished)
     assert time.perf_counter() - started_s < RESTART_S
-    assert bridge.is_ready
-    assert bridge.restarts == 1
+    assert doubled.is_ready
+    assert doubled.restarts == 1
     assert all(sum(isinstance(event, Failed) for event in ear.events) == 1 for ear in ears)
 
 
@@ -112,20 +121,20 @@ async def kill_while_speaking(bridge: Bridge, utterance_id: str) -> None:
     assert isinstance(await ear.end, Failed)
 
 
-async def test_it_heals_again_and_again(bridge: Bridge) -> None:
+async def test_it_heals_again_and_again(doubled: Bridge) -> None:
     for number in range(1, 4):
-        await kill_while_speaking(bridge, f"killed {number}")
-        assert isinstance(await say(bridge, f"u{number}", "word").end, Finished)
-        assert bridge.restarts == number
+        await kill_while_speaking(doubled, f"killed {number}")
+        assert isinstance(await say(doubled, f"u{number}", "word").end, Finished)
+        assert doubled.restarts == number
 
 
-async def test_a_lost_standby_is_replaced(bridge: Bridge) -> None:
-    assert bridge._standby is not None
-    assert bridge._standby.process.pid is not None
-    os.kill(bridge._standby.process.pid, signal.SIGKILL)
-    await bridge._standby.lost.wait()
-    await kill_while_speaking(bridge, "killed")
-    assert isinstance(await say(bridge, "u", "word").end, Finished)
+async def test_a_lost_standby_is_replaced(doubled: Bridge) -> None:
+    assert doubled._standby is not None
+    assert doubled._standby.process.pid is not None
+    os.kill(doubled._standby.process.pid, signal.SIGKILL)
+    await doubled._standby.lost.wait()
+    await kill_while_speaking(doubled, "killed")
+    assert isinstance(await say(doubled, "u", "word").end, Finished)
 
 
 async def test_a_worker_that_exits_in_a_step_is_replaced() -> None:
@@ -170,11 +179,11 @@ async def test_a_start_that_fails_says_why(factory: str, reason: str) -> None:
     await bridge.stop()
 
 
-async def test_a_stop_fails_what_is_open_and_ends_the_processes(bridge: Bridge) -> None:
-    ear = say(bridge, "u", "word " * 500)
+async def test_a_stop_fails_what_is_open_and_ends_the_processes(doubled: Bridge) -> None:
+    ear = say(doubled, "u", "word " * 500)
     await ear.is_speaking.wait()
-    pids = [bridge.worker_pid, bridge._standby.process.pid if bridge._standby else None]
-    await bridge.stop()
+    pids = [doubled.worker_pid, doubled._standby.process.pid if doubled._standby else None]
+    await doubled.stop()
     end = await ear.end
     assert isinstance(end, Failed)
     assert end.code == "shutting_down"
@@ -185,14 +194,14 @@ async def test_a_stop_fails_what_is_open_and_ends_the_processes(bridge: Bridge) 
 
 
 async def test_the_loop_stays_free_while_the_worker_is_busy() -> None:
-    bridge = await start(BridgeConfig(FACTORY, {"step_s": 0.3}, has_standby=False))
+    bridge = await start(BridgeConfig(FACTORY, {"step_s": 1.0, "frames_per_word": 1}, has_standby=False))
     await bridge.wait_ready()
-    ear = say(bridge, "u", "word " * 2)
+    ear = say(bridge, "u", "word")
     longest_s = 0.0
     while not ear.end.done():
         before_s = time.perf_counter()
         bridge.submit(AppendText("u", "x" * 60_000, 1))
         await asyncio.sleep(0.01)
         longest_s = max(longest_s, time.perf_counter() - before_s)
-    assert longest_s < 0.15
+    assert longest_s < 0.5
     await bridge.stop()

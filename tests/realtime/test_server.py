@@ -192,13 +192,13 @@ class TestCancel:
             await peer.read_until(AudioMessage)
             await self.cancel(peer)
             await until(lambda: slow.metric("stop_seconds_count") > before)
-        total = slow.metric("stop_seconds_sum")
-        assert total / slow.metric("stop_seconds_count") < 0.15
+        total_s = slow.metric("stop_seconds_sum")
+        assert total_s / slow.metric("stop_seconds_count") < 0.3
 
 
 class TestSockets:
     async def test_pings_are_answered_during_synthesis(self) -> None:
-        with running(worker=BridgeConfig(arguments={"step_s": 0.25}, has_standby=False)) as busy:
+        with running(worker=BridgeConfig(arguments={"step_s": 1.0}, has_standby=False)) as busy:
             async with client(busy) as peer:
                 await peer.send(TextAppend("word " * 50))
                 await peer.read_until(AudioMessage)
@@ -208,7 +208,7 @@ class TestSockets:
                     assert (await peer.read_until(Pong)).id == str(number)
                     pong = await peer.connection.ping()
                     await pong
-                    assert time.perf_counter() - started_s < 0.2
+                    assert time.perf_counter() - started_s < 0.5
 
     async def test_a_vanished_client_frees_the_engine(self, server: RunningServer) -> None:
         async with client(server) as peer:
@@ -219,7 +219,7 @@ class TestSockets:
             peer.connection.transport.abort()
             started_s = time.perf_counter()
             await until(lambda: server.gateway.bridge.open_utterances == 0)
-            assert time.perf_counter() - started_s < 0.3
+            assert time.perf_counter() - started_s < 1
         await until(lambda: server.gateway.admission.sessions == 0)
 
     async def test_a_half_open_socket_is_given_up(self) -> None:
@@ -297,7 +297,7 @@ class TestSockets:
                 waited_s = time.perf_counter() - started_s
                 assert isinstance(heap.end, Done)
                 assert heap.end.audio_ms == 2400
-                assert 1.1 < waited_s < 2.0
+                assert 1.1 < waited_s < 4.0
 
 
 def narrow_socket(server: RunningServer) -> socket.socket:
