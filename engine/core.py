@@ -42,6 +42,10 @@ class Utterance:
 class WordTiming:
     """When one word of the original text is heard.
 
+    A word comes with the chunk it starts in; if it ends later, ``end_ms`` is an estimate, and the exact time comes with
+    the chunk it ends in. In turn form both are estimates until the turn has ended. So a later timing of the same
+    ``char_start`` replaces the earlier one.
+
     ``text`` is ``original[char_start:char_end]`` (offsets in Unicode code points of all text appended to the
     utterance), ``spoken`` its spoken form ("$20" -> "twenty dollars"). Times in ms from the utterance's first sample.
     """
@@ -56,13 +60,16 @@ class WordTiming:
 
 @dataclass(frozen=True)
 class AudioChunk:
-    """Samples of one utterance, one or more frames: float32 mono [N] in [-1, 1] at the model's rate."""
+    """Samples of one utterance, one or more frames: float32 mono [N] in [-1, 1] at the model's rate.
+
+    N is 0 where only words are news (the last frame of a turn was dropped).
+    """
 
     utterance_id: str
     first_sample: int
     samples: NDArray[np.float32]
     words: tuple[WordTiming, ...] = ()
-    """Words that start inside this chunk (their end may lie beyond it)."""
+    """Words that start inside this chunk, and corrected times of words told before (see ``WordTiming``)."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,30 @@ class Failed:
 
 
 EngineEvent = AudioChunk | Finished | Cancelled | Failed
+
+
+def real_time_factor(compute_s: float, audio_s: float) -> float:
+    """Compute seconds per second of audio; below 1 is faster than real time. No audio: 0."""
+    return compute_s / audio_s if audio_s else 0.0
+
+
+@dataclass(frozen=True)
+class EngineStats:
+    """Totals since the engine was made."""
+
+    open_utterances: int
+    finished: int
+    cancelled: int
+    failed: int
+    frames: int
+    audio_s: float
+    compute_s: float
+    """Time spent in ``step``, once per step however many utterances it served."""
+    steps: int
+    prompt_rows: int
+    """Rows prefilled, those of voices included."""
+    memory_bytes: int
+    """Bytes the open utterances and the ready voices hold."""
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,8 @@ class Progress:
     """The last stop the pointer has rested on."""
     rested: int = 0
     """Frames made so far with the pointer on the first of ``stops``."""
+    first_visible: int = 0
+    """Symbols before it are shown no more."""
     started_words: int = 0
     ended_words: int = 0
 
@@ -153,7 +155,7 @@ class AlignedStream:
             *range(now.a - self.settings.look_behind, now.a + 1),
             *range(now.b, now.b + self.settings.look_ahead + 1),
         ]
-        symbols = tuple(now.symbols[i] if 0 <= i <= last else UNKNOWN for i in places)
+        symbols = tuple(now.symbols[i] if now.first_visible <= i <= last else UNKNOWN for i in places)
         return Guide(
             window=Window(symbols, (now.elapsed_a, now.elapsed_b)),
             moves=self._moves(),
@@ -181,6 +183,16 @@ class AlignedStream:
         news = [*range(ended, min(started, now.ended_words)), *range(started, now.started_words)]
         now.frames += 1
         return Spoken((frame.codes,), tuple(self._timing(now.words[i]) for i in news))
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether the pointer is on a silence between sentences."""
+        now = self._now
+        return 0 < now.a == now.b and now.symbols[now.b] == SILENCE
+
+    def renew(self) -> None:
+        """Go on from this silence as from the first one: what was before it is no longer shown."""
+        self._now.first_visible = self._now.b
 
     def snapshot(self) -> Progress:
         """Copy of text and pointer."""

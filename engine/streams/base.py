@@ -88,6 +88,13 @@ class TextStream(Protocol):
     def accept(self, frame: Frame) -> Spoken:
         """Take the decoded frame in."""
 
+    @property
+    def is_resting(self) -> bool:
+        """Whether the decoder may forget what was spoken before: between turns, or in a silence."""
+
+    def renew(self) -> None:
+        """The decoder has gone back to the voice's own rows (only when ``is_resting``)."""
+
     def snapshot(self) -> Any:
         """Copy of all that changes, for ``restore``."""
 

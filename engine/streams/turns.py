@@ -7,10 +7,11 @@ and, when the turn has ended, by the turn's true length.
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from engine.core import WordTiming
+from engine.sampler import TrailingClick
 from engine.streams.base import Demand, Frame, Guide, Spoken
 from engine.text.words import SpokenWord
 
@@ -18,7 +19,7 @@ from engine.text.words import SpokenWord
 class Cutter(Protocol):
     """Groups words into clauses (``engine.text.segment.ClauseCutter``)."""
 
-    def append(self, words: Sequence[SpokenWord]) -> list[list[SpokenWord]]:
+    def add(self, words: Sequence[SpokenWord]) -> list[list[SpokenWord]]:
         """Clauses that are whole now."""
 
     def flush(self) -> list[list[SpokenWord]]:
@@ -67,7 +68,7 @@ class Progress:
     """Frames heard."""
     announced: int = 0
     """Words of this turn whose expected times were given."""
-    held: tuple[int, ...] | None = None
+    click: TrailingClick[tuple[int, ...]] = field(default_factory=TrailingClick)
     has_spoken: bool = False
     is_closed: bool = False
     """The end-of-turn token of the last turn is already among the rows."""
@@ -97,7 +98,7 @@ class TurnStream:
     def add(self, words: Sequence[SpokenWord]) -> None:
         """Append words; clauses they complete are queued as turns."""
         assert not self._now.is_finished
-        self._queue(self._cutter.append(words))
+        self._queue(self._cutter.add(words))
 
     def flush(self) -> None:
         """Queue what is left as a turn."""
@@ -133,30 +134,38 @@ class TurnStream:
     def accept(self, frame: Frame) -> Spoken:
         """Take a frame in, or the end of the turn.
 
-        A frame of semantic code 0 is held back one step, and dropped if the turn ends right after it: there it clicks.
+        What is heard may lag a frame behind (see ``TrailingClick``).
         """
         now = self._now
         assert now.turn is not None
         if frame.is_end:
-            now.held = None
+            now.click.end()
             return Spoken(words=self._end_turn(is_closed=True))
         now.turn_frames += 1
         is_last = now.turn_frames >= self.settings.most_frames(len(now.turn.text))
-        heard = [codes for codes in (now.held, frame.codes) if codes is not None]
-        now.held = heard.pop() if frame.codes[0] == 0 and not is_last else None
+        heard = now.click.push(frame.codes, semantic_code=frame.codes[0])
+        if is_last:
+            heard += now.click.stop()
         now.frames += len(heard)
         words = self._end_turn(is_closed=False) if is_last else self._expected_words()
         return Spoken(tuple(heard), words)
 
+    @property
+    def is_resting(self) -> bool:
+        """Whether the decoder is between turns."""
+        return self._now.turn is None
+
+    def renew(self) -> None:
+        """Open the next turn as the first one."""
+        self._now.has_spoken = self._now.is_closed = False
+
     def snapshot(self) -> tuple[Progress, Cutter]:
         """Copy of turn, queue and the words the cutter still holds."""
-        return replace(self._now, waiting=[*self._now.waiting]), copy.deepcopy(self._cutter)
+        return copy.deepcopy((self._now, self._cutter))
 
     def restore(self, snapshot: tuple[Progress, Cutter]) -> None:
         """Go back to a snapshot: text that came after it is forgotten too."""
-        progress, cutter = snapshot
-        self._now = replace(progress, waiting=[*progress.waiting])
-        self._cutter = copy.deepcopy(cutter)
+        self._now, self._cutter = copy.deepcopy(snapshot)
 
     def _queue(self, clauses: Sequence[Sequence[SpokenWord]]) -> None:
         for words in clauses:

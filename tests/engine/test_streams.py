@@ -304,7 +304,7 @@ class FakeCutter:
     def __init__(self) -> None:
         self.open: list[SpokenWord] = []
 
-    def append(self, words: Sequence[SpokenWord]) -> list[list[SpokenWord]]:
+    def add(self, words: Sequence[SpokenWord]) -> list[list[SpokenWord]]:
         clauses = []
         for each in words:
             self.open.append(each)

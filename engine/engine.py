@@ -1,0 +1,321 @@
+"""The engine: text of many utterances in, audio of all of them out, one frame each per step."""
+
+import logging
+import math
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from engine.core import AudioChunk, Cancelled, EngineEvent, EngineStats, Failed, Finished, Utterance
+from engine.errors import (
+    FootlightsError,
+    TextError,
+    TextTooLongError,
+    UnknownUtteranceError,
+    UtteranceStateError,
+)
+from engine.loading import Parts, load_parts
+from engine.runner import Track
+from engine.scheduler import Scheduler
+from engine.speak import speak
+from engine.streams.base import Demand, Spoken, TextStream
+from engine.text.front import TextFront, warm
+
+logger = logging.getLogger(__name__)
+
+SILENCE_MS = 40
+"""Audio of an utterance in which there is nothing to say."""
+
+
+@dataclass(frozen=True)
+class ContextLimits:
+    """How long an utterance's context may get, in rows."""
+
+    renew_rows: int = 2000
+    """From here on it is let go at the next pause."""
+    most_rows: int = 4000
+    """An utterance that found no pause until here fails."""
+
+
+@dataclass
+class Sequence:
+    """One utterance on its way from text to sound."""
+
+    utterance: Utterance
+    front: TextFront
+    stream: TextStream
+    track: Track
+    is_finished: bool = False
+    """No more text will come."""
+    samples: int = 0
+    frames: int = 0
+    compute_s: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The utterance's id."""
+        return self.utterance.utterance_id
+
+
+class Engine:
+    """Speaks any number of utterances at once; synchronous, one thread.
+
+    Every utterance ends in exactly one of ``Finished``, ``Cancelled``, ``Failed``, returned by ``step``; then its id is
+    free again. Methods raise ``FootlightsError``s for wrong calls, and then nothing has changed. What goes wrong inside
+    an utterance fails that one alone.
+    """
+
+    def __init__(self, parts: Parts, scheduler: Scheduler, limits: ContextLimits | None = None) -> None:
+        self.info = parts.info
+        self._runner = parts.runner
+        self._voices = parts.voices
+        self._make_front = parts.make_front
+        self._make_stream = parts.make_stream
+        self._scheduler = scheduler
+        self._limits = limits or ContextLimits()
+        self._sequences: dict[str, Sequence] = {}
+        self._outbox: list[EngineEvent] = []
+        self._ended: dict[type[EngineEvent], int] = {Finished: 0, Cancelled: 0, Failed: 0}
+        self._frames = self._samples = self._steps = 0
+        self._compute_s = 0.0
+
+    # Asked from outside
+
+    def add(self, utterance: Utterance) -> None:
+        """Begin an utterance. Raises ``UnknownVoiceError``, ``UnknownLanguageError``, ``UtteranceStateError``."""
+        name = utterance.utterance_id
+        if name in self._sequences:
+            raise UtteranceStateError(f"utterance {name!r} is already open; use another id")
+        voice = self._voices.ready(utterance.voice)
+        front, stream = self._make_front(utterance.language), self._make_stream(utterance)
+        self._sequences[name] = Sequence(utterance, front, stream, self._runner.open(voice, utterance.sampling))
+        self._scheduler.add(name)
+
+    def append_text(self, utterance_id: str, text: str) -> None:
+        """More text of any length. Raises ``TextError`` for text that cannot be spoken; it is then left out."""
+        sequence = self._writable(utterance_id)
+        with self._guard(sequence, passes=(TextError,)):
+            sequence.stream.add(sequence.front.append(text))
+
+    def flush(self, utterance_id: str) -> None:
+        """Speak all there is without waiting for more."""
+        sequence = self._writable(utterance_id)
+        with self._guard(sequence):
+            sequence.stream.add(sequence.front.flush())
+            sequence.stream.flush()
+
+    def finish(self, utterance_id: str) -> None:
+        """No more text: speak what there is and end."""
+        sequence = self._writable(utterance_id)
+        sequence.is_finished = True
+        with self._guard(sequence):
+            sequence.stream.add(sequence.front.finish())
+            sequence.stream.finish()
+
+    def abort(self, utterance_id: str) -> None:
+        """Stop at once; no audio of it follows, ``Cancelled`` does."""
+        self._end(self._open(utterance_id), Cancelled(utterance_id))
+
+    def pause(self, utterance_id: str) -> None:
+        """Make no audio for it until ``resume``; text is still taken in."""
+        self._open(utterance_id)
+        self._scheduler.pause(utterance_id)
+
+    def resume(self, utterance_id: str) -> None:
+        """Go on after ``pause``."""
+        self._open(utterance_id)
+        self._scheduler.resume(utterance_id)
+
+    def has_work(self) -> bool:
+        """Whether ``step`` would do or return anything now."""
+        return self.idle_s() == 0
+
+    def idle_s(self) -> float | None:
+        """Seconds until ``step`` has something to do if nothing is asked meanwhile; None: it never will."""
+        if self._outbox or any(s.stream.demand() is Demand.END for s in self._sequences.values()):
+            return 0.0
+        return self._scheduler.next_due_s(self._ready())
+
+    def stats(self) -> EngineStats:
+        """Totals since the engine was made."""
+        return EngineStats(
+            open_utterances=len(self._sequences),
+            finished=self._ended[Finished],
+            cancelled=self._ended[Cancelled],
+            failed=self._ended[Failed],
+            frames=self._frames,
+            audio_s=self._samples / self.info.sample_rate,
+            compute_s=self._compute_s,
+            steps=self._steps,
+            prompt_rows=self._runner.prompt_rows,
+            memory_bytes=self._runner.nbytes + self._voices.nbytes,
+        )
+
+    # One step
+
+    def step(self) -> list[EngineEvent]:
+        """Serve whoever runs dry first: prompt rows for one, a frame for each; returns what happened since."""
+        started_s = time.perf_counter()
+        due = [self._sequences[name] for name in self._scheduler.select(self._ready())]
+        spoken = self._decode(self._prefill(self._renew(due)))
+        self._vocode(spoken)
+        self._account(due, time.perf_counter() - started_s)
+        self._close_ended()
+        events, self._outbox = self._outbox, []
+        return events
+
+    def _ready(self) -> list[str]:
+        """Utterances that could go on now."""
+        return [n for n, s in self._sequences.items() if s.stream.demand() in (Demand.PREFILL, Demand.DECODE)]
+
+    def _renew(self, due: list[Sequence]) -> list[Sequence]:
+        """Go back to the voice's own rows, at a pause, where a long utterance has filled its context.
+
+        Speech goes on from there as from the beginning; the codec's memory runs on. Returns those that still are open.
+        """
+        for sequence in due:
+            rows = sequence.track.rows
+            with self._guard(sequence):
+                if rows >= self._limits.renew_rows and sequence.stream.is_resting:
+                    self._runner.renew(sequence.track, self._voices.ready(sequence.utterance.voice))
+                    sequence.stream.renew()
+                elif rows >= self._limits.most_rows:
+                    raise TextTooLongError("the text has no pause at which its long context could be let go")
+        return [s for s in due if self._is_open(s)]
+
+    def _prefill(self, due: list[Sequence]) -> list[Sequence]:
+        """Give the most urgent utterance that needs them its prompt rows; returns all that can make a frame now.
+
+        One a step, so that a burst of new text does not hold up the frames of the others.
+        """
+        for sequence in due:
+            if sequence.stream.demand() is Demand.PREFILL:
+                with self._guard(sequence):
+                    self._runner.prefill(sequence.track, sequence.stream.take_prompt())
+                break
+        return [s for s in due if self._is_open(s) and s.stream.demand() is Demand.DECODE]
+
+    def _decode(self, decoding: list[Sequence]) -> list[tuple[Sequence, Spoken]]:
+        """One frame for each; what it means to its text stream."""
+        guides, spoken = [], []
+        for sequence in decoding:
+            with self._guard(sequence):
+                guides.append(sequence.stream.guide())
+        decoding = [s for s in decoding if self._is_open(s)]
+        frames = self._runner.decode_step([s.track for s in decoding], guides)
+        for sequence, frame in zip(decoding, frames, strict=True):
+            with self._guard(sequence):
+                if isinstance(frame, Exception):
+                    raise frame
+                spoken.append((sequence, sequence.stream.accept(frame)))
+        return spoken
+
+    def _vocode(self, spoken: list[tuple[Sequence, Spoken]]) -> None:
+        """Frames to samples, samples and words to chunks."""
+        pieces = self._runner.vocode([s.track for s, _ in spoken], [news.frames for _, news in spoken])
+        for (sequence, news), samples in zip(spoken, pieces, strict=True):
+            with self._guard(sequence):
+                if isinstance(samples, Exception):
+                    raise samples
+                sequence.frames += len(news.frames)
+                self._frames += len(news.frames)
+                if len(samples) or news.words:
+                    self._hand_out(sequence, AudioChunk(sequence.name, sequence.samples, samples, news.words))
+
+    def _hand_out(self, sequence: Sequence, chunk: AudioChunk) -> None:
+        sequence.samples += len(chunk.samples)
+        self._samples += len(chunk.samples)
+        self._outbox.append(chunk)
+        self._scheduler.record(sequence.name, len(chunk.samples) / self.info.sample_rate)
+
+    def _account(self, served: list[Sequence], compute_s: float) -> None:
+        self._steps += 1
+        self._compute_s += compute_s
+        for sequence in served:
+            sequence.compute_s += compute_s / len(served)
+
+    def _close_ended(self) -> None:
+        """End utterances that have said all; one without any sound gets a moment of silence first."""
+        for sequence in [s for s in self._sequences.values() if s.stream.demand() is Demand.END]:
+            if not sequence.samples:
+                silence = np.zeros(self.info.sample_rate * SILENCE_MS // 1000, np.float32)
+                self._hand_out(sequence, AudioChunk(sequence.name, 0, silence))
+            audio_s = sequence.samples / self.info.sample_rate
+            self._end(sequence, Finished(sequence.name, sequence.frames, sequence.compute_s, audio_s))
+
+    # Life of an utterance
+
+    def _open(self, utterance_id: str) -> Sequence:
+        if utterance_id not in self._sequences:
+            raise UnknownUtteranceError(f"no utterance {utterance_id!r} is open")
+        return self._sequences[utterance_id]
+
+    def _is_open(self, sequence: Sequence) -> bool:
+        return self._sequences.get(sequence.name) is sequence
+
+    def _writable(self, utterance_id: str) -> Sequence:
+        sequence = self._open(utterance_id)
+        if sequence.is_finished:
+            raise UtteranceStateError(f"utterance {utterance_id!r} was finished; it takes no more text")
+        return sequence
+
+    @contextmanager
+    def _guard(self, sequence: Sequence, passes: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+        """Confine an error to its utterance, which fails with it; those in ``passes`` are the caller's and go on."""
+        try:
+            yield
+        except passes:
+            raise
+        except FootlightsError as error:
+            self._end(sequence, Failed(sequence.name, error.code, str(error), error.retryable))
+        except Exception as error:
+            # Without the message, which may quote the user's text.
+            kind, where = type(error).__name__, "".join(traceback.format_tb(error.__traceback__))
+            logger.error("utterance %s failed with %s\n%s", sequence.name, kind, where)
+            self._end(sequence, Failed(sequence.name, "internal", f"the engine failed ({kind})", retryable=True))
+
+    def _end(self, sequence: Sequence, event: Finished | Cancelled | Failed) -> None:
+        """The one way out of the engine."""
+        del self._sequences[sequence.name]
+        self._scheduler.remove(sequence.name)
+        self._runner.close(sequence.track)
+        self._ended[type(event)] += 1
+        self._outbox.append(event)
+
+
+def load_engine(
+    folder: Path | str,
+    *,
+    text_stream: str | None = None,
+    threads: int = 1,
+    max_batch: int = 8,
+    max_lead_s: float = math.inf,
+    device: str = "cpu",
+    is_warm: bool = True,
+) -> Engine:
+    """An engine for a checkpoint folder. Raises ``ConfigError`` and ``WeightsError``.
+
+    ``text_stream``: ``aligned`` or ``turns`` (None: what the checkpoint is made for). ``threads`` of tensor operations
+    in this process. ``max_batch`` utterances a step; none is made more than ``max_lead_s`` ahead of its listener.
+    ``is_warm``: load voices, lexicons and kernels now instead of with the first utterance.
+    """
+    torch.set_num_threads(threads)
+    parts = load_parts(Path(folder), text_stream, device=device)
+    if is_warm:
+        warm()
+        trial = Engine(parts, Scheduler(max_batch, math.inf, time.monotonic))
+        for voice in parts.info.voices:
+            speak(trial, "Ready.", voice)
+    return Engine(parts, Scheduler(max_batch, max_lead_s, time.monotonic))
+
+
+def load_understudy(**options: Any) -> Engine:
+    """The engine of the model that comes with the project; options as of ``load_engine``."""
+    return load_engine(Path(__file__).with_name("understudy"), **options)

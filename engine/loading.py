@@ -1,0 +1,149 @@
+"""From a checkpoint folder to the parts an engine is made of."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from engine.codec.codec import Codec
+from engine.codec.understudy import UnderstudyCodec
+from engine.core import ModelInfo, Utterance
+from engine.errors import ConfigError, WeightsError
+from engine.manifest import PLAIN_VOICE, Manifest
+from engine.prompt import PromptBuilder, Reference, load_tokenizer
+from engine.runner import Runner
+from engine.streams.aligned import AlignedSettings, AlignedStream
+from engine.streams.base import TextStream
+from engine.streams.turns import TurnSettings, TurnStream
+from engine.text.front import TextFront
+from engine.text.segment import ClauseCutter
+from engine.text.words import SpokenWord
+from engine.voices import VoiceBook, VoicePrefix
+from engine.weights import load_decoder
+
+CODEC_FILE = "codec.safetensors"
+TOKENIZER_FILE = "tokenizer.json"
+VOICES_FOLDER = "voices"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What ``Engine`` takes, but for the scheduler."""
+
+    info: ModelInfo
+    runner: Runner
+    voices: VoiceBook
+    make_front: Callable[[str], TextFront]
+    make_stream: Callable[[Utterance], TextStream]
+
+
+def load_parts(
+    folder: Path,
+    text_stream: str | None = None,
+    codec: Codec | None = None,
+    dtype: torch.dtype = torch.float32,
+    device: str = "cpu",
+) -> Parts:
+    """Read a checkpoint. ``text_stream`` and ``codec`` None: the checkpoint's own.
+
+    Raises ``ConfigError`` and ``WeightsError``.
+    """
+    manifest = Manifest.from_folder(folder)
+    text_stream = text_stream or manifest.text_stream
+    decoder, config = load_decoder(folder, dtype)
+    if text_stream == "aligned" and config.aligned is None:
+        raise ConfigError(f"{manifest.name} has no aligned text stream; use turns")
+    codec = codec or load_codec(folder)
+    if codec.num_codebooks != config.num_codebooks:
+        raise ConfigError(f"the codec has {codec.num_codebooks} codebooks, the decoder {config.num_codebooks}")
+    builder = PromptBuilder(load_tokenizer(folder / TOKENIZER_FILE), config)
+    runner = Runner(decoder.to(device), codec, manifest.sampling, device)
+    prefixes = voice_prefixes(folder, manifest, builder, is_aligned=text_stream == "aligned")
+    frame_ms = 1000 * codec.samples_per_frame / codec.sample_rate
+
+    def make_aligned(utterance: Utterance) -> TextStream:
+        assert config.aligned is not None
+        assert manifest.alphabet is not None
+        return AlignedStream(
+            AlignedSettings(
+                symbols=manifest.alphabet,
+                look_behind=config.aligned.look_behind,
+                look_ahead=config.aligned.look_ahead,
+                unit_ms=frame_ms / 2,
+            )
+        )
+
+    def make_turns(utterance: Utterance) -> TextStream:
+        tag = f"<|speaker:{manifest.voices.index(utterance.voice)}|> " if manifest.voices else ""
+
+        def prompt(text: str, is_first: bool, is_closed: bool) -> tuple[int, ...]:
+            return tuple(builder.turn_ids(tag + text) if is_first else builder.continuation_ids(tag + text, is_closed))
+
+        render = render_phonemes if manifest.alphabet else render_text
+        return TurnStream(TurnSettings(frame_ms), ClauseCutter(utterance.policy), render, prompt)
+
+    return Parts(
+        info=ModelInfo(
+            name=manifest.name,
+            sample_rate=codec.sample_rate,
+            samples_per_frame=codec.samples_per_frame,
+            text_stream=text_stream,
+            voices=tuple(prefixes),
+            languages=manifest.languages,
+            licence=manifest.licence,
+            notes=manifest.notes,
+        ),
+        runner=runner,
+        voices=VoiceBook(prefixes, runner.prepare),
+        make_front=TextFront,
+        make_stream=make_aligned if text_stream == "aligned" else make_turns,
+    )
+
+
+def load_codec(folder: Path) -> Codec:
+    """The codec of a checkpoint folder. Raises ``ConfigError`` if there is none, ``WeightsError`` if it is unfit."""
+    path = folder / CODEC_FILE
+    if not path.exists():
+        raise ConfigError(f"{folder} has no {CODEC_FILE}")
+    return UnderstudyCodec.load(path)
+
+
+def voice_prefixes(
+    folder: Path, manifest: Manifest, builder: PromptBuilder, is_aligned: bool
+) -> dict[str, VoicePrefix]:
+    """Rows that make each voice.
+
+    Learned voices differ by speaker tag, which the aligned form puts into a turn without text. Other models take a
+    voice from a recording: every ``voices/NAME.safetensors`` holds ``codes`` [C, F] and its ``transcript`` as metadata.
+    """
+    if manifest.voices:
+        system = builder.system_block()
+        turns = [builder.turn(f"<|speaker:{i}|> ") for i in range(len(manifest.voices))]
+        return {
+            name: VoicePrefix(torch.cat((system, turns[i])) if is_aligned else system, index=i)
+            for i, name in enumerate(manifest.voices)
+        }
+    recorded = {path.stem: load_reference(path) for path in sorted((folder / VOICES_FOLDER).glob("*.safetensors"))}
+    prefixes = {name: VoicePrefix(builder.system_block([reference])) for name, reference in recorded.items()}
+    return {PLAIN_VOICE: VoicePrefix(builder.system_block())} | prefixes
+
+
+def load_reference(path: Path) -> Reference:
+    """A recording as codes with its transcript. Raises ``WeightsError``."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return Reference((file.metadata() or {})["transcript"], file.get_tensor("codes").long())
+    except (SafetensorError, OSError, KeyError) as error:
+        raise WeightsError(f"{path} is no voice: it needs a tensor 'codes' and metadata 'transcript'") from error
+
+
+def render_text(words: Sequence[SpokenWord]) -> str:
+    """A clause as a model reads it that was trained on text."""
+    return " ".join(word.text for word in words)
+
+
+def render_phonemes(words: Sequence[SpokenWord]) -> str:
+    """A clause as a model reads it that was trained on phonemes."""
+    return " ".join(word.phonemes for word in words if word.phonemes)

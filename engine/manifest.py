@@ -1,0 +1,85 @@
+"""What a checkpoint says of itself beyond its shapes: the ``footlights`` object of ``config.json``.
+
+The understudy has one; a Drama 3 checkpoint has none and gets the defaults of its kind.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from engine.core import SamplingParams
+from engine.errors import ConfigError
+
+KEY = "footlights"
+TEXT_STREAMS = ("aligned", "turns")
+PLAIN_VOICE = "default"
+"""The voice of a model without named ones: whatever it invents without a reference."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Name, text stream, voices and licence of a checkpoint."""
+
+    name: str
+    text_stream: str = "turns"
+    """``aligned`` or ``turns``; a model trained for the first speaks in the second, too."""
+    voices: tuple[str, ...] = ()
+    """Voices learned by the model, speaker tag and aligned voice by position."""
+    alphabet: str | None = None
+    """Phonemes the model reads: symbols 2, 3, .. of the aligned stream. None: it reads the text itself."""
+    languages: tuple[str, ...] = ("en",)
+    licence: str = "Apache-2.0"
+    notes: tuple[str, ...] = ()
+    sampling: SamplingParams = SamplingParams()
+
+    def __post_init__(self) -> None:
+        """Refuse a combination that cannot speak."""
+        if self.text_stream not in TEXT_STREAMS:
+            raise ConfigError(f"{KEY}.text_stream is {self.text_stream!r}; known are {', '.join(TEXT_STREAMS)}")
+        if self.text_stream == "aligned" and not (self.alphabet and self.voices):
+            raise ConfigError(f"{KEY}: an aligned text stream needs an alphabet and voices")
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> "Manifest":
+        """Read ``config.json``; raises ``ConfigError``."""
+        path = folder / "config.json"
+        try:
+            values = json.loads(path.read_text(encoding="utf-8")).get(KEY)
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError, AttributeError) as error:
+            raise ConfigError(f"cannot read {path}: {error}") from error
+        return _fish_audio(folder) if values is None else cls.from_dict(values)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Manifest":
+        """Read the ``footlights`` object; raises ``ConfigError`` for unknown keys and wrong kinds."""
+        known = {field.name for field in fields(cls)}
+        if not isinstance(values, Mapping) or not set(values) <= known or "name" not in values:
+            raise ConfigError(f"{KEY} must be an object with a name and none but the keys {sorted(known)}")
+        given: dict[str, Any] = dict(values)
+        for name in ("voices", "languages", "notes"):
+            if name in given:
+                if not isinstance(given[name], list) or not all(isinstance(each, str) for each in given[name]):
+                    raise ConfigError(f"{KEY}.{name} must be a list of strings")
+                given[name] = tuple(given[name])
+        for name in ("name", "text_stream", "alphabet", "licence"):
+            if not isinstance(given.get(name, ""), str):
+                raise ConfigError(f"{KEY}.{name} must be a string")
+        if "sampling" in given:
+            try:
+                given["sampling"] = SamplingParams(**given["sampling"])
+            except TypeError as error:
+                raise ConfigError(f"{KEY}.sampling: {error}") from error
+        return cls(**given)
+
+
+def _fish_audio(folder: Path) -> Manifest:
+    return Manifest(
+        name=folder.resolve().name,
+        licence="Fish Audio Community License",
+        notes=(
+            "Built with Fish Audio",
+            "No hosted speech service without an agreement with Fish Audio; no training on outputs.",
+        ),
+    )

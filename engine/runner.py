@@ -1,0 +1,249 @@
+"""Where bookkeeping meets tensors: prompt rows in, one frame for a batch, samples out.
+
+Axes: B sequences, T rows, C codebooks, V codebook size, H hidden, W symbols of a window.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.bank import MemoryBank
+from engine.cache.base import Memory
+from engine.cache.decoder import DecoderState
+from engine.codec.codec import Codec
+from engine.core import SamplingParams
+from engine.errors import FootlightsError
+from engine.model.aligned import AlignedWindow
+from engine.model.decoder import Decoder
+from engine.sampler import Sampler, SamplerState
+from engine.streams.base import Frame, Guide, Window
+from engine.voices import ReadyVoice, VoicePrefix
+
+T = TypeVar("T")
+Samples = NDArray[np.float32]
+NOTHING: Samples = np.zeros(0, np.float32)
+ONLY_STAY = (True, False, False, False)
+
+
+class NotFiniteError(FootlightsError):
+    """The model computed something that is no number."""
+
+    code = "internal"
+    retryable = True
+
+
+@dataclass
+class Track:
+    """The decoding of one utterance. Its memories lie in the runner's banks under ``key``."""
+
+    key: int
+    voice: int
+    rows: int
+    """Rows so far, the pending one included."""
+    pending: Tensor
+    """[1 + C]: the last row, which the backbone has not seen."""
+    sampler: SamplerState
+
+
+@dataclass(frozen=True)
+class TrackSnapshot:
+    """All that decides how a track goes on."""
+
+    rows: int
+    pending: Tensor
+    sampler: SamplerState
+    decoder: DecoderState
+    codec: Memory
+
+
+class Runner:
+    """Runs tracks. Errors of a batch are confined: it is taken back and its members run one by one.
+
+    ``sampling`` is what an utterance gets that asks for nothing.
+    """
+
+    def __init__(self, decoder: Decoder, codec: Codec, sampling: SamplingParams, device: str = "cpu") -> None:
+        self.decoder, self.codec, self.sampling = decoder, codec, sampling
+        self.config = decoder.config
+        self.sampler = Sampler(self.config)
+        self._device = torch.device(device)
+        self._keys = count()
+        self._decoders: MemoryBank[DecoderState] = MemoryBank()
+        self._codecs: MemoryBank[Any] = MemoryBank()
+        self.prompt_rows = 0
+        """Rows prefilled so far."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tracks' memories."""
+        return self._decoders.nbytes + self._codecs.nbytes
+
+    # Life of a track
+
+    @torch.inference_mode()
+    def prepare(self, prefix: VoicePrefix) -> ReadyVoice:
+        """Run a voice's rows through the decoder."""
+        state, rows = self.decoder.allocate(1), prefix.rows.to(self._device)
+        self.decoder.prefill(rows[None], state)
+        self.prompt_rows += len(rows) - 1
+        return ReadyVoice(prefix, rows[-1], state.snapshot())
+
+    @torch.inference_mode()
+    def open(self, voice: ReadyVoice, sampling: SamplingParams | None) -> Track:
+        """A new track that goes on from a voice."""
+        rows = voice.prefix.rows
+        sampler = SamplerState(sampling or self.sampling)
+        sampler.observe(rows[:, 0].tolist())
+        track = Track(next(self._keys), voice.prefix.index, len(rows), voice.pending, sampler)
+        self._decoders.put(track.key, voice.memory.snapshot())
+        self._codecs.put(track.key, self.codec.allocate(1))
+        return track
+
+    def close(self, track: Track) -> None:
+        """Let go of a track's memories."""
+        self._decoders.drop(track.key)
+        self._codecs.drop(track.key)
+
+    @torch.inference_mode()
+    def renew(self, track: Track, voice: ReadyVoice) -> None:
+        """Put the decoder back to the voice's rows; codec and random numbers run on."""
+        self._decoders.restore(track.key, voice.memory)
+        track.rows, track.pending = len(voice.prefix.rows), voice.pending
+
+    @torch.inference_mode()
+    def snapshot(self, track: Track) -> TrackSnapshot:
+        """A copy of all that decides how the track goes on."""
+        decoder, codec = self._decoders.snapshot(track.key), self._codecs.snapshot(track.key)
+        return TrackSnapshot(track.rows, track.pending.clone(), track.sampler.copy(), decoder, codec)
+
+    @torch.inference_mode()
+    def restore(self, track: Track, snapshot: TrackSnapshot) -> None:
+        """Go back to a snapshot of this track, or on from one of another; the snapshot stays as it is."""
+        track.rows, track.pending = snapshot.rows, snapshot.pending.clone()
+        track.sampler = snapshot.sampler.copy()
+        self._decoders.restore(track.key, snapshot.decoder)
+        self._codecs.restore(track.key, snapshot.codec)
+
+    # Work
+
+    @torch.inference_mode()
+    def prefill(self, track: Track, token_ids: Sequence[int]) -> None:
+        """Append text rows; the last one is pending then."""
+        text = torch.zeros(len(token_ids), len(track.pending), dtype=torch.int64, device=self._device)
+        text[:, 0] = torch.tensor(token_ids, device=self._device)
+        rows = torch.cat((track.pending[None], text))
+        self.decoder.prefill(rows[None], self._decoders.gather([track.key]))
+        track.pending = rows[-1]
+        track.rows += len(token_ids)
+        track.sampler.observe(token_ids)
+        self.prompt_rows += len(token_ids)
+
+    @torch.inference_mode()
+    def decode_step(self, tracks: Sequence[Track], guides: Sequence[Guide]) -> list[Frame | Exception]:
+        """The next frame of each track, or what kept it from one: such a track cannot go on."""
+        if not tracks:
+            return []
+        state = self._decoders.gather([track.key for track in tracks])
+        if len(tracks) == 1:
+            return [_attempt(lambda: self._decode(tracks, guides, state)[0])]
+        # The KV parts forget by length; what the recurrent part has overwritten has to be kept for that.
+        lengths, tower_lengths, recurrent = state.kv.lengths, state.tower.lengths, state.recurrent.snapshot()
+        try:
+            return list(self._decode(tracks, guides, state))
+        except Exception:
+            state.kv.truncate(lengths)
+            state.tower.truncate(tower_lengths)
+            state.recurrent.restore(recurrent)
+            return [self.decode_step([t], [g])[0] for t, g in zip(tracks, guides, strict=True)]
+
+    def _decode(self, tracks: Sequence[Track], guides: Sequence[Guide], state: DecoderState) -> list[Frame]:
+        """One step of a batch. Tracks change only at the end, when nothing can fail any more."""
+        samplers = [track.sampler for track in tracks]
+        rows = torch.stack([track.pending for track in tracks])[:, None]
+        hidden = self.decoder.backbone(self.decoder.embed(rows, self._window(tracks, guides)), state)
+        logits = self.decoder.main_logits(hidden)[:, 0]
+        if not bool(logits.isfinite().all()):
+            raise NotFiniteError("the decoder gave logits that are no numbers")
+        main = self.sampler.main_tokens(logits, samplers, [guide.is_end_allowed for guide in guides])
+        moves = self._moves(hidden, samplers, guides)
+        frames = self.decoder.tower_step(
+            rows, hidden, main, state, lambda logits, codebook: self.sampler.codes(logits, codebook, samplers)
+        )
+        out = []
+        for track, pending, row, move in zip(tracks, frames, frames.tolist(), moves, strict=True):
+            track.pending = pending
+            track.rows += 1
+            track.sampler.advance(row[0])
+            out.append(Frame(tuple(row[1:]), is_end=row[0] == self.config.eos_token_id, move=move))
+        return out
+
+    def _window(self, tracks: Sequence[Track], guides: Sequence[Guide]) -> AlignedWindow | None:
+        """The guides' windows as tensors; None when no guide has one."""
+        aligned = self.config.aligned
+        if aligned is None or all(guide.window is None for guide in guides):
+            return None
+        blank = Window((0,) * aligned.window, (0, 0))
+        windows = [guide.window or blank for guide in guides]
+        packed = torch.tensor(
+            [[*w.symbols, *w.elapsed, track.voice] for w, track in zip(windows, tracks, strict=True)],
+            device=self._device,
+        )[:, None]
+        mask = torch.tensor([[guide.window is not None] for guide in guides], device=self._device)
+        return AlignedWindow(packed[..., :-3], packed[..., -3:-1], packed[..., -1], mask)
+
+    def _moves(self, hidden: Tensor, samplers: Sequence[SamplerState], guides: Sequence[Guide]) -> list[int]:
+        if all(guide.moves is None for guide in guides):
+            return [0] * len(guides)
+        logits = self.decoder.pointer_logits(hidden)[:, 0]
+        return self.sampler.moves(logits, samplers, [guide.moves or ONLY_STAY for guide in guides])
+
+    @torch.inference_mode()
+    def vocode(self, tracks: Sequence[Track], frames: Sequence[Sequence[tuple[int, ...]]]) -> list[Samples | Exception]:
+        """Samples of each track's next ``frames`` (any number of frames, each [C]), or what went wrong with it."""
+        pieces: list[list[Samples]] = [[] for _ in tracks]
+        errors: dict[int, Exception] = {}
+        for i in range(max((len(each) for each in frames), default=0)):
+            # Nearly always every track has one frame; a frame held back makes it none, or two.
+            members = [b for b, each in enumerate(frames) if len(each) > i and b not in errors]
+            made = self._vocode_step([tracks[b] for b in members], [frames[b][i] for b in members])
+            for b, samples in zip(members, made, strict=True):
+                if isinstance(samples, Exception):
+                    errors[b] = samples
+                else:
+                    pieces[b].append(samples)
+        return [errors.get(b) or (np.concatenate(p) if p else NOTHING) for b, p in enumerate(pieces)]
+
+    def _vocode_step(self, tracks: Sequence[Track], codes: Sequence[tuple[int, ...]]) -> list[Samples | Exception]:
+        if not tracks:
+            return []
+        state = self._codecs.gather([track.key for track in tracks])
+        batch = torch.tensor(codes, device=self._device)[:, :, None]
+        if len(tracks) == 1:
+            return [_attempt(lambda: self._samples(batch, state)[0])]
+        before = state.snapshot()
+        try:
+            return list(self._samples(batch, state))
+        except Exception:
+            state.restore(before)
+            return [self._vocode_step([t], [c])[0] for t, c in zip(tracks, codes, strict=True)]
+
+    def _samples(self, codes: Tensor, state: Memory) -> Samples:
+        """[B, C, 1] -> [B, samples_per_frame]."""
+        samples = self.codec.decode_step(codes, state).float()
+        if not bool(samples.isfinite().all()):
+            raise NotFiniteError("the codec gave samples that are no numbers")
+        out: Samples = samples.clamp(-1, 1).cpu().numpy()
+        return out
+
+
+def _attempt(work: Callable[[], T]) -> T | Exception:
+    try:
+        return work()
+    except Exception as error:
+        return error
