@@ -26,9 +26,29 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -
         # The query heads of one KV head stand in for rows, so keys need not be repeated.
         grouped = queries.view(batch, groups, heads // groups, dim)
         return F.scaled_dot_product_attention(grouped, keys, values, attn_mask=mask).view(batch, 1, heads * dim)
+    if torch.is_grad_enabled() and mask is None:
+        return _attend_to_learn(queries, keys, values)
     out = F.scaled_dot_product_attention(
         queries.transpose(1, 2), keys, values, attn_mask=mask, is_causal=mask is None, enable_gqa=groups != heads
     )
+    return out.transpose(1, 2).reshape(batch, rows, heads * dim)
+
+
+def _attend_to_learn(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """Causal ``attend`` by plain products: on a CPU its backward pass takes half as long as the fused kernel's.
+
+    Scores [B * G, T * N / G, S] are kept, so this is for sequences of training length.
+    """
+    batch, rows, heads, dim = queries.shape
+    groups, each = keys.shape[1], heads // keys.shape[1]
+    causal = queries.new_full((rows, rows), -torch.inf).triu_(1)
+    causal = causal[None, :, None].expand(1, rows, each, rows).reshape(1, rows * each, rows)
+    with torch.autocast(queries.device.type, enabled=False):
+        scaled = (queries * dim**-0.5).view(batch, rows, groups, each, dim)
+        grouped = scaled.transpose(1, 2).reshape(batch * groups, rows * each, dim)
+        keys, values = keys.reshape(batch * groups, rows, dim), values.reshape(batch * groups, rows, dim)
+        shares = torch.baddbmm(causal, grouped, keys.transpose(1, 2)).softmax(-1)
+        out = torch.bmm(shares, values).view(batch, groups, rows, each * dim)
     return out.transpose(1, 2).reshape(batch, rows, heads * dim)
 
 

@@ -1,17 +1,57 @@
 """Root-mean-square norm with its gain kept ready to multiply with."""
 
 from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+
+
+@lru_cache(maxsize=64)
+def _floor(eps: float, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):
+        return torch.tensor(eps**0.5, device=device)
+
+
+def _root_mean_square(x: Tensor, eps: float) -> Tensor:
+    """``sqrt(mean(x^2) + eps)`` over the last axis, which is kept; in few passes and few kernels."""
+    length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    return length.mul_(x.shape[-1] ** -0.5).hypot_(_floor(eps, x.device))
+
+
+class _RMSNorm(torch.autograd.Function):
+    """The norm with a backward pass of its own: autograd's takes four times as long on a CPU."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, gain: Tensor | None, eps: float) -> Tensor:
+        inverse = _root_mean_square(x, eps).reciprocal_()
+        ctx.save_for_backward(x, gain, inverse)
+        out = x * inverse
+        return out if gain is None else out.mul_(gain)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None]:
+        x, gain, inverse = ctx.saved_tensors
+        dim = x.shape[-1]
+        product = gradient * x
+        if gain is None:
+            along, of_gain, out = product.sum(-1, keepdim=True), None, gradient * inverse
+        else:
+            along = torch.matmul(product, gain)[..., None]
+            of_gain = torch.matmul(inverse.view(1, -1), product.view(-1, dim))[0]
+            out = (gradient * gain).mul_(inverse)
+        return out.addcmul_(x, along.mul_(inverse.pow(3)), value=-1 / dim), of_gain, None
 
 
 def rms_norm(x: Tensor, gain: Tensor | None, eps: float) -> Tensor:
     """``x * rsqrt(mean(x^2) + eps) * gain`` over the last axis, computed in float32, returned in ``x``'s dtype."""
-    if x.dtype != torch.float32:
-        return rms_norm(x.float(), gain, eps).to(x.dtype)
-    return F.rms_norm(x, (x.shape[-1],), gain, eps)
+    wide = x.float()
+    if torch.is_grad_enabled():
+        out: Tensor = _RMSNorm.apply(wide, gain, eps)  # type: ignore[no-untyped-call]
+    else:
+        out = (wide if gain is None else wide * gain) / _root_mean_square(wide, eps)
+    return out.to(x.dtype)
 
 
 class RMSNorm(nn.Module):
