@@ -67,8 +67,8 @@ class EngineLike(Protocol):
     def resume(self, utterance_id: str) -> None:
         """End of a pause."""
 
-    def has_work(self) -> bool:
-        """Would `step` do or return anything?"""
+    def idle_s(self) -> float | None:
+        """Seconds until `step` would do or return anything: 0 now, None not before the next call of another method."""
 
     def step(self) -> list[EngineEvent]:
         """At most one frame for each sequence that can make one."""
@@ -138,8 +138,8 @@ def run(connection: Connection, engine: EngineLike) -> None:
     while True:
         events: list[WorkerEvent] = []
         probe = None
-        # Without work the loop sleeps in the first receive; with work it takes only what is there.
-        while not _has_work(engine, events, probe) or connection.poll():
+        # Sleeps until there is something to do, then takes all that has come meanwhile.
+        while connection.poll(0.0 if events or probe is not None else engine.idle_s()):
             command = connection.recv()
             if isinstance(command, Stop):
                 return
@@ -148,16 +148,12 @@ def run(connection: Connection, engine: EngineLike) -> None:
             else:
                 events += apply(engine, command)
         step_s = None
-        if engine.has_work():
+        if engine.idle_s() == 0:
             started = time.perf_counter()
             events += engine.step()
             step_s = time.perf_counter() - started
         if events or probe is not None or step_s is not None:
             connection.send(Report(tuple(events), step_s, probe))
-
-
-def _has_work(engine: EngineLike, events: list[WorkerEvent], probe: int | None) -> bool:
-    return bool(events) or probe is not None or engine.has_work()
 
 
 def apply(engine: EngineLike, command: Command) -> list[WorkerEvent]:

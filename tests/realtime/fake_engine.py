@@ -102,8 +102,9 @@ class FakeEngine:
     def resume(self, utterance_id: str) -> None:
         self._voice(utterance_id).is_paused = False
 
-    def has_work(self) -> bool:
-        return bool(self._events) or any(map(_is_ready, self._voices.values()))
+    def idle_s(self) -> float | None:
+        is_busy = bool(self._events) or any(map(_is_ready, self._voices.values()))
+        return 0.0 if is_busy else None
 
     def step(self) -> list[EngineEvent]:
         events, self._events = self._events, []

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -94,6 +95,27 @@ def test_probes_are_answered_between_steps(pipe: Connection) -> None:
     pipe.send(Probe(7))
     assert pipe.poll(5)
     assert pipe.recv() == Report(probe=7)
+
+
+def test_an_engine_that_is_due_later_is_stepped_then() -> None:
+    class Patient(FakeEngine):
+        due_s = time.monotonic() + 0.1
+
+        def idle_s(self) -> float | None:
+            idle_s = super().idle_s()
+            return max(0.0, self.due_s - time.monotonic()) if idle_s == 0 else idle_s
+
+    ours, theirs = Pipe()
+    loop = threading.Thread(target=worker.run, args=(theirs, Patient()))
+    loop.start()
+    for command in (Add(Utterance("u", "heart")), AppendText("u", "one", 0), Finish("u")):
+        ours.send(command)
+    assert not ours.poll(0.02)
+    assert read_until(ours, Finished)
+    ours.send(Stop())
+    loop.join(5)
+    ours.close()
+    theirs.close()
 
 
 class TestApply:
