@@ -9,20 +9,16 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from engine.train.features import (
-    ENVELOPE_FLOOR,
-    F0_RANGE_HZ,
-    FFT_SIZE,
-    LEADING_UNITS,
-    NUM_CEPSTRA,
-    SAMPLE_RATE_HZ,
-    SAMPLES_PER_UNIT,
-    SUBFRAME_SAMPLES,
-)
+from engine.codec.vocoder import FFT_SIZE, NUM_CEPSTRA, SAMPLE_RATE_HZ, SUBFRAME_SAMPLES
+from engine.train.features import LEADING_UNITS, SAMPLES_PER_UNIT
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import pyworld
+
+F0_RANGE_HZ = (50.0, 500.0)
+ENVELOPE_FLOOR = 1e-8
+"""Quieter than any ear: what lies below would only cost codes."""
 
 
 def analyse(wave: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -11,20 +11,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.codec.vocoder import SUBFRAME_SAMPLES
 
-SAMPLE_RATE_HZ = 24_000
-SUBFRAME_SAMPLES = 150
+
 SUBFRAMES_PER_UNIT = 4
-SUBFRAMES_PER_FRAME = 8
 SAMPLES_PER_UNIT = SUBFRAME_SAMPLES * SUBFRAMES_PER_UNIT
-NUM_CEPSTRA = 40
-NUM_BANDS = 3
-NUM_FEATURES = NUM_CEPSTRA + NUM_BANDS + 2
-"""Per subframe: cepstra of the warped log envelope, coded band aperiodicity (dB / 10), log f0, voiced."""
-FFT_SIZE = 1024
-F0_RANGE_HZ = (50.0, 500.0)
-ENVELOPE_FLOOR = 1e-8
 LEADING_UNITS = 2
+"""Silence kept before the first phoneme: the teacher leaves some 350 ms, which a listener would wait for."""
 
 
 @dataclass(frozen=True)

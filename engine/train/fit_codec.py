@@ -11,7 +11,6 @@ from safetensors.torch import save_file
 
 from engine.train.features import load_takes
 from engine.train.quantiser import fit
-from engine.train.recipe import CODEBOOK_SIZE
 from engine.train.texts import is_held_out
 
 
@@ -32,7 +31,7 @@ def main() -> None:
         features.append(takes[i].features)
         frames += len(takes[i].features) // 8
     print(f"fitting on {len(features)} takes, {frames} frames", flush=True)
-    quantiser = fit(features, CODEBOOK_SIZE, args.iterations)
+    quantiser = fit(features, iterations=args.iterations)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     save_file(quantiser.state_dict(), args.out)
 

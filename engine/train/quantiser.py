@@ -12,12 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.train.features import NUM_BANDS, NUM_CEPSTRA, SUBFRAMES_PER_FRAME
-
-CODEBOOK_STREAMS = ("spectrum", "source", "source", "spectrum", "spectrum", "spectrum", "spectrum", "spectrum")
-NUM_COMPONENTS = {"spectrum": 96, "source": 16}
-SOURCE_WEIGHTS = (0.5,) * NUM_BANDS + (12.0, 1.5)
-"""How much an error in aperiodicity (dB / 10), log f0 and voicing counts beside one in the log envelope."""
+from engine.codec.understudy import CODEBOOK_SIZE, CODEBOOK_STREAMS, NUM_COMPONENTS, SOURCE_WEIGHTS
+from engine.codec.vocoder import NUM_CEPSTRA, SUBFRAMES_PER_FRAME
 
 
 def split_streams(features: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
@@ -89,7 +85,7 @@ def k_means(vectors: torch.Tensor, size: int, iterations: int, generator: torch.
     return codebook
 
 
-def fit(features: list[NDArray[np.float32]], size: int = 1024, iterations: int = 25, seed: int = 1) -> Quantiser:
+def fit(features: list[NDArray[np.float32]], size: int = CODEBOOK_SIZE, iterations: int = 25, seed: int = 1) -> Quantiser:
     """Fit all codebooks (``size`` entries each) on the takes' features; prints the error left after each stage."""
     generator = torch.Generator().manual_seed(seed)
     parts = [split_streams(take) for take in features]

@@ -5,10 +5,10 @@ from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models
 
+from engine.codec.understudy import CODEBOOK_SIZE, CODEBOOK_STREAMS
 from engine.config import AlignedTextConfig, BackboneConfig, ModelConfig, TowerConfig
 
-NUM_CODEBOOKS = 8
-CODEBOOK_SIZE = 1024
+NUM_CODEBOOKS = len(CODEBOOK_STREAMS)
 ALPHABET = " !,.:;?AIOTWYbdfhijklmnpstuvwzæðŋɐɑɔəɛɜɡɪɹʃʊʌʒʤʧˈˌθᵊᵻ"
 """Symbols with an id of their own in the aligned stream: 2 + position; 0 is "none", 1 is SIL."""
 NO_SYMBOL, SIL = 0, 1

@@ -1,0 +1,230 @@
+"""The understudy's causal codec: codes to vocoder parameters by a small network, parameters to samples.
+
+Frames are 1200 samples at 24 kHz. Codebook 0 and 3.. quantise the spectrum of a frame, 1 and 2 its source (pitch, voicing,
+aperiodicity); see ``engine/train/quantiser.py``. There is no encoder at run time: voices are fixed, nothing is cloned.
+
+Axes: B sequences, C codebooks, F frames, P components, N network width.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import torch
+import torch.nn.functional as F
+from safetensors import safe_open
+from torch import Tensor, nn
+
+from engine.cache.base import Memory, pair_rows
+from engine.codec.vocoder import (
+    NUM_BANDS,
+    NUM_CEPSTRA,
+    NUM_FEATURES,
+    SAMPLE_RATE_HZ,
+    SAMPLES_PER_FRAME,
+    SUBFRAMES_PER_FRAME,
+    Vocoder,
+)
+from engine.errors import StateError, WeightsError
+
+CODEBOOK_STREAMS = ("spectrum", "source", "source", "spectrum", "spectrum", "spectrum", "spectrum", "spectrum")
+NUM_COMPONENTS = {"spectrum": 96, "source": 16}
+CODEBOOK_SIZE = 1024
+SOURCE_FEATURES = NUM_BANDS + 2
+SOURCE_WEIGHTS = (0.5,) * NUM_BANDS + (12.0, 1.5)
+"""How much an error in aperiodicity (dB / 10), log f0 and voicing counts beside one in the log envelope."""
+KERNEL = 4
+SILENT_LOG_POWER = -18.4
+"""Envelope before the first frame: ln 1e-8, the floor of the analysis."""
+
+
+class CausalBlock(nn.Module):
+    """ConvNeXt block on frames: depthwise causal convolution, norm, two linear layers, residual."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.conv = nn.Parameter(torch.randn(KERNEL, width) * KERNEL**-0.5)
+        self.norm = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 3 * width)
+        self.down = nn.Linear(3 * width, width)
+        nn.init.zeros_(self.down.weight)
+
+    def forward(self, x: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
+        """``x`` [B, F, N] after the frames ``before`` [B, KERNEL - 1, N]: output and the frames to carry on."""
+        seen = torch.cat([before, x], 1)
+        frames = x.shape[1]
+        mixed = seen[:, :frames] * self.conv[0]
+        for tap in range(1, KERNEL):
+            mixed = torch.addcmul(mixed, seen[:, tap : tap + frames], self.conv[tap])
+        return x + self.down(F.gelu(self.up(self.norm(mixed)))), seen[:, frames:]
+
+
+class FeatureDecoder(nn.Module):
+    """Dequantises codes and lets past frames correct them: vocoder parameters [B, 8F, 45]."""
+
+    def __init__(self, width: int = 384, blocks: int = 5) -> None:
+        super().__init__()
+        self.width, self.num_blocks = width, blocks
+        for i, stream in enumerate(CODEBOOK_STREAMS):
+            self.register_buffer(f"codebook_{i}", torch.zeros(CODEBOOK_SIZE, NUM_COMPONENTS[stream]))
+        for stream, size in (("spectrum", NUM_CEPSTRA), ("source", SOURCE_FEATURES)):
+            dimension = SUBFRAMES_PER_FRAME * size
+            self.register_buffer(f"{stream}_mean", torch.zeros(dimension))
+            self.register_buffer(f"{stream}_components", torch.zeros(NUM_COMPONENTS[stream], dimension))
+        self.register_buffer("input_scale", torch.ones(sum(NUM_COMPONENTS.values())))
+        self.inward = nn.Linear(sum(NUM_COMPONENTS.values()), width)
+        self.blocks = nn.ModuleList(CausalBlock(width) for _ in range(blocks))
+        self.outward = nn.Linear(width, SUBFRAMES_PER_FRAME * NUM_FEATURES)
+        nn.init.zeros_(self.outward.weight)
+        nn.init.zeros_(self.outward.bias)
+
+    def dequantise(self, codes: Tensor) -> dict[str, Tensor]:
+        """Components of each stream [B, F, P] for ``codes`` [B, C, F], clamped to the codebooks."""
+        total: dict[str, Tensor] = {}
+        for i, stream in enumerate(CODEBOOK_STREAMS):
+            part = F.embedding(codes[:, i].clamp(0, CODEBOOK_SIZE - 1), self.get_buffer(f"codebook_{i}"))
+            total[stream] = part if stream not in total else total[stream] + part
+        return total
+
+    def forward(self, components: dict[str, Tensor], windows: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """Parameters [B, 8F, 45] of ``components`` after ``windows`` (one [B, KERNEL - 1, N] a block), and the next windows."""
+        batch, frames, _ = components["spectrum"].shape
+        plain = []
+        for stream in ("spectrum", "source"):
+            part = components[stream] @ self.get_buffer(f"{stream}_components") + self.get_buffer(f"{stream}_mean")
+            plain.append(part.view(batch, frames, SUBFRAMES_PER_FRAME, -1))
+        plain[1] = plain[1] / plain[1].new_tensor(SOURCE_WEIGHTS)
+        x = self.inward(torch.cat([components["spectrum"], components["source"]], -1) * self.get_buffer("input_scale"))
+        carried = []
+        for block, window in zip(self.blocks, windows, strict=True):
+            x, window = block(x, window)
+            carried.append(window)
+        correction = self.outward(x).view(batch, frames, SUBFRAMES_PER_FRAME, NUM_FEATURES)
+        return (torch.cat(plain, -1) + correction).flatten(1, 2), carried
+
+    def empty_windows(self, batch: int) -> list[Tensor]:
+        """Windows of sequences that have heard nothing."""
+        return [torch.zeros(batch, KERNEL - 1, self.width) for _ in self.blocks]
+
+
+@dataclass
+class CodecMemory(Memory):
+    """What B streams remember: network windows, the last subframe [B, 45], glottal phase,
+    overlap, memory of the high-pass, frames made."""
+
+    windows: list[Tensor]
+    last: Tensor
+    phase: Tensor
+    tail: Tensor
+    rumble: Tensor
+    position: Tensor
+
+    def _tensors(self) -> list[Tensor]:
+        return [*self.windows, self.last, self.phase, self.tail, self.rumble, self.position]
+
+    @classmethod
+    def _of(cls, tensors: list[Tensor]) -> Self:
+        return cls(tensors[:-5], *tensors[-5:])
+
+    @property
+    def batch_size(self) -> int:
+        """B."""
+        return self.last.shape[0]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(tensor.nbytes for tensor in self._tensors())
+
+    def reset(self, mask: Tensor) -> None:
+        """Make the sequences where ``mask`` [B] (bool) is true as new."""
+        for tensor in self._tensors():
+            tensor[mask] = 0
+        self.last[mask] = silent_parameters()
+
+    def truncate(self, lengths: Sequence[int]) -> None:
+        """Raise ``StateError``: filters cannot run backwards."""
+        raise StateError("codec memory cannot be truncated; restore a snapshot taken at that frame")
+
+    def extract(self, rows: Sequence[int]) -> Self:
+        """A memory of its own holding copies of the sequences ``rows``."""
+        index = torch.tensor(list(rows), dtype=torch.long)
+        return self._of([tensor[index] for tensor in self._tensors()])
+
+    def restore(self, snapshot: Self, rows: Sequence[int] | None = None) -> None:
+        """Overwrite the sequences ``rows`` with those of ``snapshot``."""
+        for target, source in pair_rows(self.batch_size, snapshot.batch_size, rows):
+            for mine, theirs in zip(self._tensors(), snapshot._tensors(), strict=True):
+                mine[target] = theirs[source]
+
+    @classmethod
+    def merge(cls, memories: Sequence[Self]) -> Self:
+        """One memory with the sequences of all ``memories``, in order."""
+        return cls._of([torch.cat(parts) for parts in zip(*(m._tensors() for m in memories), strict=True)])
+
+
+def silent_parameters() -> Tensor:
+    """Parameters [45] of silence, unvoiced at 150 Hz."""
+    last = torch.zeros(NUM_FEATURES)
+    last[0], last[-2] = SILENT_LOG_POWER, 5.0
+    return last
+
+
+class UnderstudyCodec(nn.Module):
+    """The ``Codec`` of the understudy (see ``engine/codec/codec.py``)."""
+
+    sample_rate = SAMPLE_RATE_HZ
+    samples_per_frame = SAMPLES_PER_FRAME
+    num_codebooks = len(CODEBOOK_STREAMS)
+
+    def __init__(self, width: int = 384, blocks: int = 5) -> None:
+        super().__init__()
+        self.features = FeatureDecoder(width, blocks)
+        self.vocoder = Vocoder()
+
+    @classmethod
+    def load(cls, path: Path) -> "UnderstudyCodec":
+        """Read ``codec.safetensors``; raises ``WeightsError`` naming the first tensor that does not fit."""
+        try:
+            with safe_open(path, framework="pt") as file:
+                metadata = file.metadata() or {}
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+        except Exception as error:
+            raise WeightsError(f"cannot read {path.name}: {error}") from error
+        codec = cls(int(metadata.get("width", 384)), int(metadata.get("blocks", 5)))
+        expected = codec.state_dict()
+        for name in sorted(expected.keys() | tensors.keys()):
+            if name not in tensors or name not in expected:
+                raise WeightsError(f"{path.name}: tensor {name} is {'missing' if name not in tensors else 'unexpected'}")
+            if tensors[name].shape != expected[name].shape:
+                raise WeightsError(f"{path.name}: {name} is {list(tensors[name].shape)}, not {list(expected[name].shape)}")
+            if not torch.isfinite(tensors[name].float()).all():
+                raise WeightsError(f"{path.name}: {name} holds values that are not finite")
+        codec.load_state_dict({name: tensor.to(expected[name].dtype) for name, tensor in tensors.items()})
+        return codec.eval().requires_grad_(False)
+
+    def allocate(self, batch_size: int) -> CodecMemory:
+        """Memory of ``batch_size`` streams that have heard nothing."""
+        return CodecMemory(
+            windows=self.features.empty_windows(batch_size),
+            last=silent_parameters().repeat(batch_size, 1),
+            phase=torch.zeros(batch_size, dtype=torch.float64),
+            tail=torch.zeros(batch_size, Vocoder.tail_samples()),
+            rumble=torch.zeros(batch_size, 2, dtype=torch.float64),
+            position=torch.zeros(batch_size, dtype=torch.int64),
+        )
+
+    @torch.inference_mode()
+    def decode_step(self, codes: Tensor, state: CodecMemory) -> Tensor:
+        """``codes`` [B, C, F] (int64) -> float32 samples [B, F * 1200] in [-1, 1]; advances ``state``."""
+        parameters, windows = self.features(self.features.dequantise(codes), state.windows)
+        for window, carried in zip(state.windows, windows, strict=True):
+            window.copy_(carried)
+        parameters = torch.cat([state.last[:, None], parameters], 1)
+        state.last.copy_(parameters[:, -1])
+        pieces = []
+        for start in range(0, parameters.shape[1] - 1, SUBFRAMES_PER_FRAME):
+            frame = parameters[:, start : start + 1 + SUBFRAMES_PER_FRAME]
+            pieces.append(self.vocoder(frame, state.phase, state.tail, state.rumble, state.position))
+        return torch.cat(pieces, 1)
