@@ -1,0 +1,180 @@
+"""Checkpoint folders to engines: Drama 3's own form (the golden set) and the understudy's, both text streams."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+
+from engine.codec.understudy import UnderstudyCodec
+from engine.core import AudioChunk, Finished, SamplingParams, Utterance
+from engine.engine import Engine, load_engine
+from engine.errors import ConfigError, WeightsError
+from engine.loading import load_parts
+from engine.manifest import Manifest
+from engine.model.decoder import Decoder, initialise
+from engine.scheduler import Scheduler
+from engine.speak import speak
+from engine.train.recipe import VOICES, build_tokenizer, config_json, model_config
+from engine.weights import save_decoder
+from tests.engine.doubles import FakeClock, SumCodec
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "drama3-tiny" / "checkpoint-bf16"
+TEXT = "Good morning, Dr. Smith! Shall we go?"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def understudy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of the understudy's form, small and untrained."""
+    folder = tmp_path_factory.mktemp("understudy")
+    config = model_config(hidden=128, layers=4)
+    decoder = Decoder(config)
+    initialise(decoder)
+    save_decoder(folder, decoder, config)
+    (folder / "config.json").write_text(config_json(config), encoding="utf-8")
+    build_tokenizer().save(str(folder / "tokenizer.json"))
+    codec = UnderstudyCodec(width=16, blocks=1)
+    metadata = {"width": "16", "blocks": "1"}
+    save_file(codec.state_dict(), folder / "codec.safetensors", metadata)
+    return folder
+
+
+def engine_of(folder: Path, **options: Any) -> Engine:
+    return Engine(load_parts(folder, **options), Scheduler(4, float("inf"), FakeClock()))
+
+
+def streamed(engine: Engine, text: str, voice: str, size: int) -> NDArray[np.float32]:
+    """Samples of ``text`` given in pieces with steps in between."""
+    engine.add(Utterance("u", voice))
+    events = []
+    for start in range(0, len(text), size):
+        engine.append_text("u", text[start : start + size])
+        events += engine.step()
+    engine.finish("u")
+    while engine.has_work():
+        events += engine.step()
+    assert isinstance(events[-1], Finished)
+    return np.concatenate([event.samples for event in events if isinstance(event, AudioChunk)])
+
+
+class TestDrama:
+    def test_the_golden_model_speaks_in_turns(self) -> None:
+        engine = engine_of(GOLDEN, codec=SumCodec(4))
+        assert engine.info.text_stream == "turns"
+        assert engine.info.voices == ("default",)
+        assert engine.info.licence == "Fish Audio Community License"
+        assert "Built with Fish Audio" in engine.info.notes
+        text = "Yes, of course I do. No."
+        samples, words = speak(engine, text, "default")
+        assert [word.text for word in words] == text.split()
+        assert words[-1].end_ms <= 1000 * len(samples) / 24_000 + 1e-6
+        assert np.array_equal(streamed(engine, text, "default", 1), samples)
+
+    def test_text_in_turns_is_the_original_text(self) -> None:
+        parts = load_parts(GOLDEN, codec=SumCodec(4))
+        made = parts.make_stream(Utterance("u", "default"))
+        front = parts.make_front("en")
+        made.add([*front.append("It costs $20 to go. "), *front.finish()])
+        made.finish()
+        ids = made.take_prompt()
+        tokenizer_bytes = json.loads((GOLDEN / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+        names = {index: token for token, index in tokenizer_bytes.items()}
+        read = "".join(names.get(i, "") for i in ids).replace("Ġ", " ")
+        assert "It costs $20 to go." in read
+
+    def test_a_recorded_voice_is_a_reference(self, tmp_path: Path) -> None:
+        for path in GOLDEN.iterdir():
+            (tmp_path / path.name).symlink_to(path)
+        (tmp_path / "voices").mkdir()
+        codes = torch.arange(4 * 30).view(4, 30) % 64
+        save_file({"codes": codes}, tmp_path / "voices" / "ada.safetensors", {"transcript": "Rain is coming."})
+        parts = load_parts(tmp_path, codec=SumCodec(4))
+        assert parts.info.voices == ("default", "ada")
+        ada, plain = parts.voices.ready("ada"), parts.voices.ready("default")
+        assert ada.memory.lengths[0] > plain.memory.lengths[0] + 30
+        engine = Engine(parts, Scheduler(4, float("inf"), FakeClock()))
+        assert not np.array_equal(speak(engine, "Yes.", "ada")[0], speak(engine, "Yes.", "default")[0])
+
+    def test_a_reference_without_a_transcript_is_refused(self, tmp_path: Path) -> None:
+        for path in GOLDEN.iterdir():
+            (tmp_path / path.name).symlink_to(path)
+        (tmp_path / "voices").mkdir()
+        save_file({"codes": torch.zeros(4, 3, dtype=torch.int64)}, tmp_path / "voices" / "ada.safetensors")
+        with pytest.raises(WeightsError, match="transcript"):
+            load_parts(tmp_path, codec=SumCodec(4))
+
+
+class TestUnderstudy:
+    @pytest.mark.parametrize("text_stream", ["aligned", "turns"])
+    def test_speaks_in_both_forms(self, understudy: Path, text_stream: str) -> None:
+        engine = engine_of(understudy, text_stream=text_stream)
+        assert engine.info.text_stream == text_stream
+        assert engine.info.voices == VOICES
+        assert engine.info.frame_ms == 50
+        samples, words = speak(engine, TEXT, "michael", sampling=SamplingParams(seed=3))
+        assert samples.dtype == np.float32
+        assert np.abs(samples).max() <= 1
+        assert [word.text for word in words] == TEXT.split()
+
+    def test_aligned_is_the_default_and_streams_bit_for_bit(self, understudy: Path) -> None:
+        engine = load_engine(understudy)
+        assert engine.info.text_stream == "aligned"
+        samples, _ = speak(engine, TEXT, "heart")
+        assert np.array_equal(streamed(engine, TEXT, "heart", 1), samples)
+        assert np.array_equal(streamed(engine, TEXT, "heart", 9), samples)
+
+    def test_voices_differ_by_speaker_tag(self, understudy: Path) -> None:
+        tags = [f"<|speaker:{i}|>" for i in range(3)]
+        ids = [build_tokenizer().token_to_id(tag) for tag in tags]
+        aligned = load_parts(understudy).voices
+        for i, name in enumerate(VOICES):
+            tokens = aligned.ready(name).prefix.rows[:, 0].tolist()
+            assert [token for token in tokens if token in ids] == [ids[i]]
+        turns = load_parts(understudy, text_stream="turns")
+        for i, name in enumerate(VOICES):
+            made = turns.make_stream(Utterance("u", name))
+            made.add(turns.make_front("en").append("Hello there, my dear old friend. Yes"))
+            assert [token for token in made.take_prompt() if token in ids] == [ids[i]]
+
+
+class TestRefusals:
+    def test_no_codec(self) -> None:
+        with pytest.raises(ConfigError, match=r"codec\.safetensors"):
+            load_parts(GOLDEN)
+
+    def test_a_codec_of_another_size(self) -> None:
+        with pytest.raises(ConfigError, match="8 codebooks, the decoder 4"):
+            load_parts(GOLDEN, codec=SumCodec(8))
+
+    def test_an_aligned_stream_the_model_does_not_have(self) -> None:
+        with pytest.raises(ConfigError, match="use turns"):
+            load_parts(GOLDEN, text_stream="aligned", codec=SumCodec(4))
+
+    def test_no_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match=r"config\.json"):
+            load_parts(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("values", "says"),
+        [
+            ({}, "name"),
+            ({"name": "x", "voice": []}, "known|none but"),
+            ({"name": "x", "text_stream": "both"}, "aligned, turns"),
+            ({"name": "x", "text_stream": "aligned"}, "alphabet"),
+            ({"name": "x", "voices": "heart"}, "list of strings"),
+            ({"name": "x", "alphabet": 3}, "string"),
+            ({"name": "x", "sampling": {"heat": 1}}, "heat"),
+        ],
+    )
+    def test_a_manifest_that_says_something_else(self, values: dict[str, Any], says: str) -> None:
+        with pytest.raises(ConfigError, match=says):
+            Manifest.from_dict(values)
