@@ -16,7 +16,7 @@ def _floor(eps: float, device: torch.device) -> Tensor:
 
 def _root_mean_square(x: Tensor, eps: float) -> Tensor:
     """``sqrt(mean(x^2) + eps)`` over the last axis, which is kept; in few passes and few kernels."""
-    length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    length: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
     return length.mul_(x.shape[-1] ** -0.5).hypot_(_floor(eps, x.device))
 
 
