@@ -80,18 +80,24 @@ class WavFile(_Written):
 
     def __init__(self, path: Path, sample_rate: int) -> None:
         super().__init__(sample_rate)
-        self._file = wave.open(str(path), "wb")  # noqa: SIM115 - open as long as the sink
-        self._file.setparams((1, BYTES_PER_SAMPLE, sample_rate, 0, "NONE", ""))
-        self._file.writeframes(b"")
+        self._file = path.open("wb")
+        self._wave = wave.open(self._file, "wb")  # noqa: SIM115 - open as long as the sink
+        self._wave.setparams((1, BYTES_PER_SAMPLE, sample_rate, 0, "NONE", ""))
+        self._put(b"")
 
     async def write(self, pcm: bytes) -> None:
         """Append samples and set the header right."""
-        self._file.writeframes(pcm)
+        self._put(pcm)
         self._count(pcm)
 
     def close(self) -> None:
         """Close the file."""
+        self._wave.close()
         self._file.close()
+
+    def _put(self, pcm: bytes) -> None:
+        self._wave.writeframes(pcm)
+        self._file.flush()
 
 
 class RawStream(_Written):

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_socket
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.typing import Subprotocol
 
 from clients.sdk.context import Context
 from clients.sdk.errors import (
@@ -222,7 +223,7 @@ class Session:
             return await open_socket(
                 self.url,
                 additional_headers=headers,
-                subprotocols=[SUBPROTOCOL],  # type: ignore[list-item]
+                subprotocols=[Subprotocol(SUBPROTOCOL)],
                 proxy=None if host in ("localhost", "127.0.0.1", "::1") else True,
                 compression=None,
                 max_size=MAX_SERVER_MESSAGE_BYTES,

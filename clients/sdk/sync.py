@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable
 
 from clients.sdk.events import AudioEvent
 from clients.sdk.session import DEFAULT_URL, connect
@@ -33,7 +33,7 @@ def stream(
     voice: str | None = None,
     sample_rate: int = DEFAULT_SAMPLE_RATE,
     api_key: str | None = None,
-) -> Iterator[bytes]:
+) -> Generator[bytes, None, None]:
     """Pieces of pcm_s16le, mono, as they are spoken, while ``text`` is still being drawn from its iterable.
 
     The iterable is drawn from another thread. Closing the iterator early cancels the speech.

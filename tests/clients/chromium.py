@@ -148,8 +148,8 @@ def find_chromium() -> str:
 
 
 @contextlib.asynccontextmanager
-async def open_page(folder: Path) -> AsyncIterator[Page]:
-    """A tab of a new browser that keeps its profile in ``folder``."""
+async def open_browser(folder: Path) -> AsyncIterator[str]:
+    """Where a new browser that keeps its profile in ``folder`` listens."""
     program = find_chromium()
     process = await asyncio.to_thread(
         subprocess.Popen,
@@ -158,17 +158,23 @@ async def open_page(folder: Path) -> AsyncIterator[Page]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        url = await _socket_url(folder / "DevToolsActivePort", lambda: process.poll() is None)
-        async with connect(url, max_size=MAX_ANSWER_BYTES, proxy=None, compression=None) as socket:
-            page = Page(socket)
-            try:
-                await page.attach()
-                yield page
-            finally:
-                await page.close()
+        yield await _socket_url(folder / "DevToolsActivePort", lambda: process.poll() is None)
     finally:
         process.terminate()
         await asyncio.to_thread(process.wait)
+
+
+@contextlib.asynccontextmanager
+async def open_tab(browser: str) -> AsyncIterator[Page]:
+    """A new tab of a browser."""
+    async with connect(browser, max_size=MAX_ANSWER_BYTES, proxy=None, compression=None) as socket:
+        page = Page(socket)
+        try:
+            await page.attach()
+            yield page
+            await page.command("Page.close")
+        finally:
+            await page.close()
 
 
 async def _socket_url(file: Path, is_alive: Callable[[], bool]) -> str:

@@ -70,3 +70,10 @@ def impatient_server() -> Iterator[str]:
     """A fast server that runs at most a second ahead of its listeners."""
     with running(settings_for(limits=LimitSettings(lead_ms=1000))) as url:
         yield url
+
+
+@pytest.fixture
+def small_server() -> Iterator[str]:
+    """A server whose contexts take 60 characters of text."""
+    with running(settings_for(limits=LimitSettings(context_characters=60))) as url:
+        yield url

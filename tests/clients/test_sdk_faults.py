@@ -6,7 +6,9 @@ import http
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
-from websockets.asyncio.server import Request, Response, ServerConnection, serve
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.http11 import Request, Response
+from websockets.typing import Subprotocol
 
 from clients.sdk import (
     AnswerError,
@@ -100,8 +102,8 @@ async def server(
         handle,
         "127.0.0.1",
         0,
-        subprotocols=[SUBPROTOCOL],
-        process_request=process_request,  # type: ignore[list-item]
+        subprotocols=[Subprotocol(SUBPROTOCOL)],
+        process_request=process_request,
     ) as running:
         yield f"ws://127.0.0.1:{running.sockets[0].getsockname()[1]}"
 
