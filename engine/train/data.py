@@ -3,7 +3,7 @@
 Axes: F frames, U = 2F units, C codebooks, N nearest codes kept per target. Frame f covers units 2f (A) and 2f + 1 (B).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -92,6 +92,7 @@ class ExampleBuilder:
 
     def aligned_example(self, takes: list[CodedTake]) -> Example:
         """Takes of one voice spoken in a row, text beside the audio, sometimes with the future text hidden."""
+        takes = [self._rested(take) for take in takes]
         symbols, durations = takes[0].symbols, takes[0].durations
         for take in takes[1:]:
             joined = np.array([durations[-1] + take.durations[0]])
@@ -128,6 +129,17 @@ class ExampleBuilder:
         example.elapsed[first : first + len(codes)] = elapsed
         example.has_window[first : first + len(codes)] = True
         return example
+
+    def _rested(self, take: CodedTake) -> CodedTake:
+        """``take`` with its closing silence held for up to four more frames, as when text is late or ends."""
+        frames = int(self.rng.integers(0, 5))
+        durations = take.durations.copy()
+        durations[-1] += 2 * frames
+        held = {
+            name: np.concatenate([values, values[-1:].repeat(frames, axis=0)])
+            for name, values in (("codes", take.codes), ("nearest", take.nearest), ("weights", take.weights))
+        }
+        return replace(take, durations=durations, **held)
 
     def turn_example(self, takes: list[CodedTake]) -> Example:
         """Takes of one voice as turns: text rows, then audio rows."""

@@ -1,6 +1,5 @@
 """The understudy's shape: one size dial, everything else follows. Also its alphabet, tokenizer and prompt prefix."""
 
-import json
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models
@@ -104,15 +103,14 @@ def _encode(tokenizer: Tokenizer, segments: list[str]) -> list[int]:
     return [token for segment in segments for token in tokenizer.encode(segment, add_special_tokens=False).ids]
 
 
-def config_json(config: ModelConfig) -> str:
-    """``config.json`` of the checkpoint, with what only the understudy has."""
-    values: dict[str, Any] = config.to_dict() | {
-        "footlights": {
-            "name": "understudy",
-            "text_stream": "aligned",
-            "voices": list(VOICES),
-            "alphabet": ALPHABET,
-            "languages": ["en"],
-        }
+def manifest() -> dict[str, Any]:
+    """The ``footlights`` object of the checkpoint's ``config.json``."""
+    return {
+        "name": "understudy",
+        "text_stream": "aligned",
+        "voices": list(VOICES),
+        "alphabet": ALPHABET,
+        "languages": ["en"],
+        "licence": "Apache-2.0",
+        "sampling": {"temperature": 0.6, "top_p": 0.8},
     }
-    return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
