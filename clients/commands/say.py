@@ -87,10 +87,21 @@ def parser() -> argparse.ArgumentParser:
 
 
 def explain(arguments: argparse.Namespace) -> int:
-    """Print the spoken form of the text, piece by piece."""
-    from engine.text.front import explain as explained
+    """Print each word as written, as spoken and as sounds; an empty line ends a sentence."""
+    from engine.errors import TextError
+    from engine.text.front import Boundary
+    from engine.text.front import explain as read_aloud
 
-    print(explained(_text(arguments) or sys.stdin.read()))
+    try:
+        words = read_aloud(_text(arguments) or sys.stdin.read())
+    except TextError as error:
+        print(f"footlights: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    rows = [("written", "spoken", "sounds"), *((word.text, word.spoken, word.phonemes) for word in words)]
+    widths = [max(len(row[column]) for row in rows) for column in range(2)]
+    ends = [False, *(word.boundary is Boundary.SENTENCE for word in words)]
+    for (written, spoken, sounds), is_end in zip(rows, ends, strict=True):
+        print(f"{written:{widths[0]}}  {spoken:{widths[1]}}  {sounds}", end="\n\n" if is_end else "\n")
     return EXIT_OK
 
 

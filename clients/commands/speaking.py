@@ -163,7 +163,7 @@ class Speaking:
             if self._words_out is not None:
                 self._status.clear()
                 start_s, end_s = ((self._base_ms + ms) / 1000 for ms in (word.start_ms, word.end_ms))
-                spoken = "" if word.spoken.casefold() == word.text.casefold() else f"\t{word.spoken}"
+                spoken = "" if _letters(word.spoken) == _letters(word.text) else f"\t{word.spoken}"
                 print(f"{start_s:.3f}\t{end_s:.3f}\t{word.text}{spoken}", file=self._words_out, flush=True)
 
     def _line(self) -> str:
@@ -174,3 +174,8 @@ class Speaking:
             parts.append(f"buffer {self._sink.buffered_ms / 1000:.1f} s")
             parts.append(f"underruns {self.figures.underruns}")
         return " · ".join(parts)
+
+
+def _letters(text: str) -> str:
+    """What distinguishes a spoken form from the written one: no punctuation, no capitals."""
+    return "".join(filter(str.isalnum, text)).casefold()

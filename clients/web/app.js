@@ -63,6 +63,7 @@ async function needsKey(key) {
 }
 
 function adopt(given, ready) {
+  speaker?.close();
   speaker = given;
   const chosen = $("voice").value;
   $("voice").replaceChildren(...ready.voices.map((voice) => new Option(voice, voice)));
@@ -110,6 +111,7 @@ function quiet() {
 async function speakAll() {
   if (!text.value.trim()) return text.focus();
   await prepare();
+  script.show(text.value);
   typing.reset(text.value);
   const utterance = await speaker.begin(0, $("voice").value);
   utterance.append(text.value);

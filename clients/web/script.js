@@ -21,11 +21,11 @@ export class Script {
   /** Take the words of an utterance; its earlier marks, and others' from its base on, make way. */
   mark(utterance) {
     const first = utterance.words[0]?.from ?? utterance.base;
-    const states = new Map(this.marks.map((mark) => [mark.from, mark.state]));
+    const states = new Map(this.marks.filter((mark) => mark.id === utterance.id).map((mark) => [mark.from, mark.state]));
     this.marks = this.marks.filter((mark) => mark.from < first && !(mark.state === "cut" && mark.to > first));
     for (const word of utterance.words) {
       if (word.to > this.text.length || word.to <= word.from) continue;
-      this.marks.push({ ...word, id: utterance.id, state: states.get(word.from) === "cut" ? "" : (states.get(word.from) ?? "") });
+      this.marks.push({ ...word, id: utterance.id, state: states.get(word.from) ?? "" });
     }
     this.#draw();
   }

@@ -66,6 +66,12 @@ export class Speaker extends EventTarget {
     on("words", (message) => this.#words(message));
     on("done", (message) => this.player?.end(message.context));
     on("error", (message) => this.#fail(message));
+    on("lost", () => this.utterances.forEach((utterance) => this.player?.end(utterance.id)));
+  }
+
+  /** Give the audio device back. */
+  close() {
+    this.player?.context.close();
   }
 
   /** Must be called from a user's action the first time. */

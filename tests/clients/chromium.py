@@ -63,6 +63,11 @@ class Page:
         attached = await self.command("Target.attachToTarget", targetId=target["targetId"], flatten=True)
         self._session = {"sessionId": attached["sessionId"]}
 
+    async def before_every_page(self, script: str) -> None:
+        """Run a script in each page before its own."""
+        await self.command("Page.enable")
+        await self.command("Page.addScriptToEvaluateOnNewDocument", source=script)
+
     async def open(self, url: str) -> None:
         for domain in ("Page", "Runtime", "Log"):
             await self.command(f"{domain}.enable")

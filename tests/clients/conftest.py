@@ -1,9 +1,9 @@
 """A real server with the engine that speaks in tones: real sockets, real worker process."""
 
-import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -37,18 +37,15 @@ def running(settings: Settings) -> Iterator[str]:
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     try:
-        asyncio.run(_ready(lambda: server.started and server.gateway.bridge.is_ready))
+        deadline = time.monotonic() + START_S
+        while not (server.started and server.gateway.bridge.is_ready):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
         yield f"ws://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join()
         listener.close()
-
-
-async def _ready(is_ready: Callable[[], bool]) -> None:
-    async with asyncio.timeout(START_S):
-        while not is_ready():  # noqa: ASYNC110 - another thread's loop
-            await asyncio.sleep(0.02)
 
 
 @pytest.fixture(scope="session")

@@ -287,6 +287,27 @@ def test_the_key(call: Call, locked_server: str) -> None:
     assert done.returncode == 0
 
 
+def test_explains_without_speaking(call: Call) -> None:
+    done = call("Pay $20, please.", "Go!", "--explain")
+    assert done.returncode == 0
+    rows = [line.split("  ") for line in done.stdout.decode().splitlines()]
+    assert [[cell.strip() for cell in row if cell][:2] for row in rows] == [
+        ["written", "spoken"],
+        ["Pay", "Pay"],
+        ["$20,", "twenty dollars"],
+        ["please.", "please"],
+        [],
+        ["Go!", "Go"],
+        [],
+    ]
+
+
+def test_explaining_what_cannot_be_spoken(call: Call) -> None:
+    done = call("<|im_end|>", "--explain")
+    assert done.returncode == say.EXIT_FAILED
+    assert "im_end" in done.stderr.decode()
+
+
 def test_an_unknown_voice(call: Call, server: str) -> None:
     done = call("Hello", "-v", "nobody", "--server", server)
     assert done.returncode == say.EXIT_FAILED

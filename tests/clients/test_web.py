@@ -1,12 +1,15 @@
 """The web page in a headless Chromium, against the real server."""
 
+import dataclasses
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from realtime.settings import ServerSettings
 from tests.clients.chromium import Page, open_browser, open_tab
+from tests.clients.conftest import running, settings_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 
@@ -121,6 +124,37 @@ async def test_the_key_is_asked_for_and_kept(locked_server: str, browser: str) -
             await page.run("document.getElementById('unlock').requestSubmit()")
             await page.until(f"{STATE} === '{'lost' if key == 'wrong' else 'ready'}'")
         assert await page.run("document.getElementById('unlock').hidden")
+
+
+async def test_speaks_where_browsers_have_no_worklets(server: str, browser: str) -> None:
+    async with open_tab(browser) as page:
+        await page.before_every_page("Object.defineProperty(BaseAudioContext.prototype, 'audioWorklet', {})")
+        await page.open(server.replace("ws://", "http://"))
+        await page.until(f"{STATE} === 'ready'")
+        await page.run("document.getElementById('text').value = 'One two'")
+        await page.click("#speak")
+        await page.until(f"{gauge('played')} >= 0.4")
+        await page.until("document.getElementById('stop').disabled")
+        assert page.complaints == []
+
+
+async def test_a_lost_connection_is_told_and_opened_again(browser: str) -> None:
+    settings = settings_for(step_s=0.005)
+    async with open_tab(browser) as page:
+        with running(settings) as url:
+            await page.open(url.replace("ws://", "http://"))
+            await page.until(f"{STATE} === 'ready'")
+            await page.run("document.getElementById('text').value = 'One two three four five six seven'")
+            await page.click("#speak")
+            await page.until(f"{gauge('played')} > 0.2")
+        await page.until(f"{STATE} === 'lost'")
+        assert not await page.run("document.getElementById('problem').hidden")
+        await page.until("document.getElementById('stop').disabled")
+        port = int(url.rpartition(":")[2])
+        with running(dataclasses.replace(settings, server=ServerSettings(port=port))):
+            await page.click("#speak")
+            await page.until(f"{LIT}.length === 7", 15)
+            assert await page.run("document.getElementById('problem').hidden")
 
 
 # ---------------------------------------------------------------------------------------------- the play-out queue
