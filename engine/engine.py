@@ -74,7 +74,7 @@ class Engine:
 
     def __init__(self, parts: Parts, scheduler: Scheduler, limits: ContextLimits | None = None) -> None:
         self.info = parts.info
-        self._runner = parts.runner
+        self.runner = parts.runner
         self._voices = parts.voices
         self._make_front = parts.make_front
         self._make_stream = parts.make_stream
@@ -95,7 +95,7 @@ class Engine:
             raise UtteranceStateError(f"utterance {name!r} is already open; use another id")
         voice = self._voices.ready(utterance.voice)
         front, stream = self._make_front(utterance.language), self._make_stream(utterance)
-        self._sequences[name] = Sequence(utterance, front, stream, self._runner.open(voice, utterance.sampling))
+        self._sequences[name] = Sequence(utterance, front, stream, self.runner.open(voice, utterance.sampling))
         self._scheduler.add(name)
 
     def append_text(self, utterance_id: str, text: str) -> None:
@@ -154,8 +154,8 @@ class Engine:
             audio_s=self._samples / self.info.sample_rate,
             compute_s=self._compute_s,
             steps=self._steps,
-            prompt_rows=self._runner.prompt_rows,
-            memory_bytes=self._runner.nbytes + self._voices.nbytes,
+            prompt_rows=self.runner.prompt_rows,
+            memory_bytes=self.runner.nbytes + self._voices.nbytes,
         )
 
     # One step
@@ -184,7 +184,7 @@ class Engine:
             rows = sequence.track.rows
             with self._guard(sequence):
                 if rows >= self._limits.renew_rows and sequence.stream.is_resting:
-                    self._runner.renew(sequence.track, self._voices.ready(sequence.utterance.voice))
+                    self.runner.renew(sequence.track, self._voices.ready(sequence.utterance.voice))
                     sequence.stream.renew()
                 elif rows >= self._limits.most_rows:
                     raise TextTooLongError("the text has no pause at which its long context could be let go")
@@ -198,7 +198,7 @@ class Engine:
         for sequence in due:
             if sequence.stream.demand() is Demand.PREFILL:
                 with self._guard(sequence):
-                    self._runner.prefill(sequence.track, sequence.stream.take_prompt())
+                    self.runner.prefill(sequence.track, sequence.stream.take_prompt())
                 break
         return [s for s in due if self._is_open(s) and s.stream.demand() is Demand.DECODE]
 
@@ -209,7 +209,7 @@ class Engine:
             with self._guard(sequence):
                 guides.append(sequence.stream.guide())
         decoding = [s for s in decoding if self._is_open(s)]
-        frames = self._runner.decode_step([s.track for s in decoding], guides)
+        frames = self.runner.decode_step([s.track for s in decoding], guides)
         for sequence, frame in zip(decoding, frames, strict=True):
             with self._guard(sequence):
                 if isinstance(frame, Exception):
@@ -219,7 +219,7 @@ class Engine:
 
     def _vocode(self, spoken: list[tuple[Sequence, Spoken]]) -> None:
         """Frames to samples, samples and words to chunks."""
-        pieces = self._runner.vocode([s.track for s, _ in spoken], [news.frames for _, news in spoken])
+        pieces = self.runner.vocode([s.track for s, _ in spoken], [news.frames for _, news in spoken])
         for (sequence, news), samples in zip(spoken, pieces, strict=True):
             with self._guard(sequence):
                 if isinstance(samples, Exception):
@@ -285,7 +285,7 @@ class Engine:
         """The one way out of the engine."""
         del self._sequences[sequence.name]
         self._scheduler.remove(sequence.name)
-        self._runner.close(sequence.track)
+        self.runner.close(sequence.track)
         self._ended[type(event)] += 1
         self._outbox.append(event)
 

@@ -34,7 +34,8 @@ def speak(engine: "Engine", text: str, voice: str, **options: Any) -> tuple[NDAr
     while True:
         wait_s = engine.idle_s()
         assert wait_s is not None, "a finished utterance always has something to do"
-        time.sleep(wait_s)
+        if wait_s > 0:
+            time.sleep(wait_s)
         for event in engine.step():
             match event:
                 case AudioChunk(name, _, samples, timings) if name == utterance_id:
