@@ -78,7 +78,7 @@ def delta_rule_chunked(
     decays = total.exp()[..., None]
 
     # [B * HV, DK, DV]: transposed, so that the products below need no further transposes.
-    state = values.new_zeros(batch * heads, key_dim, value_dim)
+    state = own.new_zeros(batch * heads, key_dim, value_dim)
     if matrix is not None:
         state = matrix.reshape(batch * heads, value_dim, key_dim).transpose(1, 2)
     states, corrections = [], []
