@@ -247,21 +247,26 @@ def test_nothing_to_say(server: str, tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------- a server of its own
 
 
-def test_starts_an_engine_of_its_own(tmp_path: Path) -> None:
-    done = run("Hello", "-o", "a.wav", cwd=tmp_path, FOOTLIGHTS_WORKER_FACTORY=FAKE_ENGINE)
+def test_starts_an_engine_of_its_own(call: Call, tmp_path: Path) -> None:
+    done = call("Hello", "-o", "a.wav", FOOTLIGHTS_WORKER_FACTORY=FAKE_ENGINE)
     assert done.returncode == 0, done.stderr
     assert is_close(samples_of(tmp_path / "a.wav"), tones("Hello"))
 
 
-def test_lists_the_voices(tmp_path: Path) -> None:
-    done = run("--list-voices", cwd=tmp_path, FOOTLIGHTS_WORKER_FACTORY=FAKE_ENGINE)
-    assert done.stdout.decode().split() == ["heart", "michael", "bella"]
-
-
-def test_a_model_that_cannot_be_loaded(tmp_path: Path) -> None:
-    done = run("Hello", cwd=tmp_path, FOOTLIGHTS_WORKER_FACTORY="tests.realtime.fake_engine:broken")
+def test_a_model_that_cannot_be_loaded(call: Call) -> None:
+    done = call("Hello", FOOTLIGHTS_WORKER_FACTORY="tests.realtime.fake_engine:broken")
     assert done.returncode == say.EXIT_FAILED
     assert "no such checkpoint: model.safetensors" in done.stderr.decode()
+
+
+def test_a_bad_configuration(call: Call) -> None:
+    done = call("Hello", "--config", "missing.toml")
+    assert done.returncode == say.EXIT_FAILED
+    assert "missing.toml" in done.stderr.decode()
+
+
+def test_lists_the_voices(call: Call, server: str) -> None:
+    assert call("--list-voices", "--server", server).stdout.decode().split() == ["heart", "michael", "bella"]
 
 
 # ---------------------------------------------------------------------------------------------- errors say what to do

@@ -153,19 +153,28 @@ async def test_a_lost_connection_is_told_and_opened_again(browser: str) -> None:
         port = int(url.rpartition(":")[2])
         with running(dataclasses.replace(settings, server=ServerSettings(port=port))):
             await page.click("#speak")
-            await page.until(f"{LIT}.length === 7", 15)
+            await page.until(f"{STATE} === 'ready'")
+            await page.until(f"{gauge('played')} >= 1.4 && {LIT}.length === 7", 15)
             assert await page.run("document.getElementById('problem').hidden")
 
 
 # ---------------------------------------------------------------------------------------------- the play-out queue
 
 
-async def queue(page: Page, script: str) -> object:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def blank(server: str, browser: str) -> AsyncIterator[Page]:
+    """A tab that can import the page's modules."""
+    async with open_tab(browser) as page:
+        await page.open(server.replace("ws://", "http://") + "/icon.svg")
+        yield page
+
+
+async def queue(blank: Page, script: str) -> object:
     """What a script says of a queue of one sample a millisecond, 10 ms lead, 20 ms after running dry.
 
     ``say(id, first, count)`` pushes samples of value 1; ``hear(count)`` gives the rounded values read.
     """
-    return await page.run(
+    return await blank.run(
         f"""import('/playout.js').then(({{ PlayoutQueue }}) => {{
           const queue = new PlayoutQueue(1000, {{ startMs: 10, resumeMs: 20 }});
           const say = (id, first, count) => queue.push(id, first, new Float32Array(count).fill(1));
@@ -179,11 +188,11 @@ async def queue(page: Page, script: str) -> object:
     )
 
 
-async def test_queue_waits_for_its_lead(page: Page) -> None:
-    assert await queue(page, "say('a', 0, 9); return [hear(5).played, (say('a', 9, 1), hear(5).played)]") == [0, 5]
+async def test_queue_waits_for_its_lead(blank: Page) -> None:
+    assert await queue(blank, "say('a', 0, 9); return [hear(5).played, (say('a', 9, 1), hear(5).played)]") == [0, 5]
 
 
-async def test_queue_counts_running_dry_and_waits_longer_then(page: Page) -> None:
+async def test_queue_counts_running_dry_and_waits_longer_then(blank: Page) -> None:
     script = """
       say('a', 0, 10);
       const first = hear(16);
@@ -192,37 +201,37 @@ async def test_queue_counts_running_dry_and_waits_longer_then(page: Page) -> Non
       say('a', 29, 1);
       return [first.played, first.dry, held.played, hear(5).played, queue.state.dry];
     """
-    assert await queue(page, script) == [10, 1, 10, 15, 1]
+    assert await queue(blank, script) == [10, 1, 10, 15, 1]
 
 
-async def test_queue_plays_streams_in_turn_and_tells_their_ends(page: Page) -> None:
+async def test_queue_plays_streams_in_turn_and_tells_their_ends(blank: Page) -> None:
     script = """
       say('a', 0, 10); queue.end('a'); say('b', 0, 100);
       const out = hear(15);
       return [out.finished, out.id, out.position, out.dry];
     """
-    assert await queue(page, script) == [["a"], "b", 5, 0]
+    assert await queue(blank, script) == [["a"], "b", 5, 0]
 
 
-async def test_queue_fills_lost_audio_with_silence_and_drops_what_comes_twice(page: Page) -> None:
+async def test_queue_fills_lost_audio_with_silence_and_drops_what_comes_twice(blank: Page) -> None:
     script = """
       say('a', 0, 100); say('a', 0, 100); say('a', 200, 100); queue.end('a');
       hear(64);
       return [hear(36).sum, hear(100).sum, hear(100).sum, hear(1).finished];
     """
-    assert await queue(page, script) == [36, 0, 100, ["a"]]
+    assert await queue(blank, script) == [36, 0, 100, ["a"]]
 
 
-async def test_queue_discards_what_was_revised(page: Page) -> None:
+async def test_queue_discards_what_was_revised(blank: Page) -> None:
     script = "say('a', 0, 100); hear(20); queue.discard('a', 50); return [queue.buffered, hear(64).position]"
-    assert await queue(page, script) == [30, 50]
+    assert await queue(blank, script) == [30, 50]
 
 
-async def test_queue_is_silent_after_a_soft_edge_when_cleared(page: Page) -> None:
+async def test_queue_is_silent_after_a_soft_edge_when_cleared(blank: Page) -> None:
     script = """
       say('a', 0, 500); hear(200);
       const at = queue.clear();
       const edge = hear(64), after = hear(64);
       return [at.id, at.position, edge.sum > 0, edge.sum < 64, after.sum];
     """
-    assert await queue(page, script) == ["a", 200, True, True, 0]
+    assert await queue(blank, script) == ["a", 200, True, True, 0]
