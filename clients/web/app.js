@@ -147,6 +147,7 @@ async function stop() {
   const how = report.precision === "exact" ? "to the word" : "estimated";
   $("reported").textContent = `${(report.played_ms / 1000).toFixed(1)} s of speech, ${how}.`;
   $("report").hidden = false;
+  $("report").scrollIntoView({ block: "nearest" });
 }
 
 function typed() {
