@@ -5,11 +5,11 @@ import re
 _URL = re.compile(r"(?:(?:https?|ftp)://|www\.|mailto:|data:[a-z]+/)[^\s<>\"“”]+", re.IGNORECASE)
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _TOP_LEVEL = (
-    "com org net edu gov mil int io ai dev app co uk de fr es nl eu ch se ru jp cn ca au br info biz tv "
-    "gg ly xyz tech online site shop blog cloud news pl"
-).split()
+    "com|org|net|edu|gov|mil|int|io|ai|dev|app|co|uk|de|fr|es|nl|eu|ch|se|ru|jp|cn|ca|au|br|info|biz|tv|gg|ly|xyz|"
+    "tech|online|site|shop|blog|cloud|news|pl"
+)
 _DOMAIN = re.compile(
-    r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+(?:" + "|".join(_TOP_LEVEL) + r")(?![\w-])(?:[:/][^\s<>\"“”]*)?",
+    rf"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+(?:{_TOP_LEVEL})(?![\w-])(?:[:/][^\s<>\"“”]*)?",
     re.IGNORECASE,
 )
 _MAY_BECOME = re.compile(
@@ -23,7 +23,7 @@ _SIGNS = {".": "dot", "@": "at", "-": "dash", "_": "underscore", "+": "plus"}
 
 
 def address_in(text: str) -> str:
-    """The web or mail address that ``text`` begins with, without the punctuation behind it; empty when there is none."""
+    """The web or mail address that ``text`` begins with, without the punctuation behind it; empty without one."""
     for pattern in (_URL, _MAIL, _DOMAIN):
         found = pattern.match(text)
         if found:
@@ -50,7 +50,7 @@ def _is_domain(address: str, after: str) -> bool:
 
 
 def say_address(address: str) -> str:
-    """Words for an address: host and the first readable parts of its path; queries and random names are left out."""
+    """Words for an address: its host and the readable start of its path; queries and random names are left out."""
     if address.lower().startswith("data:"):
         return "data link"
     rest = _SCHEME.sub("", address, count=1)

@@ -23,7 +23,7 @@ _CLOSERS = frozenset("\"'”’»)]")
 _OPENERS = "\"'“‘([<"
 _CURRENCIES = frozenset("$£€¥₹₩₿")
 _SIGNS = frozenset("-−+~≈±<>≤≥")
-OPERATORS = frozenset("+ − = × ÷ * < > ≤ ≥ ± ≈ ≠ & @ % == != <= >=".split())
+OPERATORS = frozenset({*"+−=×÷*/<>≤≥±≈≠&@%", "==", "!=", "<=", ">="})
 _EMOTICON = re.compile(r"[:;=8xX][-'^]?[DPpOo3dXx]|<3|[xX]D|[oO]_[oO]|\^_\^|T_T")
 _ELISION = re.compile(r"['’](?:\d\ds|em|til|tis|twas|cause|bout|round)\b", re.IGNORECASE)
 _KEPT_PLUS = re.compile(r"(?:^|\W)(?:[A-Za-z]\+{1,2}|[CF]#)$|\d\+$")
@@ -177,7 +177,7 @@ class Assembler:
         if not any(c.isalnum() for c in core):
             self._mark(piece, starts, ends)
             return
-        if not address and after.startswith(".") and keeps_full_stop(core):
+        if not address and after.startswith(".") and not after.startswith("...") and keeps_full_stop(core):
             core, after = core + ".", after[1:]
         self._add_word(core, after, *_span(starts, ends, first, last), bool(address))
 
@@ -231,6 +231,7 @@ def _lead_end(piece: str) -> int:
             c.isalnum()
             or ((c in _CURRENCIES or c in _SIGNS) and is_number)
             or (c in "#@" and following.isalnum())
+            or (c == "°" and following in ("C", "F"))
             or (c == "." and following.isalnum() and piece[i - 1 : i] != ".")
             or (c in "'’" and _ELISION.match(piece, i))
         ):

@@ -15,6 +15,10 @@ TAG_BOUND = 64
 """Characters a ``[cue]`` or ``<tag>`` may have; an open one that is longer is text after all."""
 LINK_BOUND = 2048
 """Characters a link's target may have."""
+LINK_PARENTHESES = 8
+"""Closing parentheses a link's target may have."""
+TITLE_BOUND = 256
+"""Characters of the title behind a link's target."""
 SHORT_LINE = 60
 """Characters of a line that was broken on purpose rather than wrapped."""
 
@@ -24,13 +28,34 @@ _TAG = re.compile(r"[/!?|]?\s*([A-Za-z][\w:.-]*)\s*(\s[^<>]*=[^<>]*)?/?[|?]?|!--
 _AUTOLINK = re.compile(r"(?:https?|ftp|mailto):\S+|[\w.+-]+@[\w-]+\.[\w.-]+", re.IGNORECASE)
 _LIST_NUMBER = re.compile(r"(\d{1,3})[.)][ \t]")
 _OPEN_LIST_NUMBER = re.compile(r"\d{1,3}[.)]?")
+_LINK_TITLE = re.compile(r"""[ \t]+(?:"[^"\n]{0,240}"|'[^'\n]{0,240}')?[ \t]*\)""")
 _BULLETS = "-*+•‣–—"
 _FENCE_LANGUAGE = re.compile(r"[ \t]{0,8}[\w+#.-]{0,32}[ \t]{0,8}")
 _INLINE_TAGS = frozenset(
-    "a abbr b bdi big code del em font i ins kbd mark q s small span strong sub sup tt u var".split()
+    ("a", "abbr", "b", "bdi", "big", "code", "del", "em", "font", "i", "ins", "kbd", "mark", "q", "s", "small", "span")
+    + ("strong", "sub", "sup", "tt", "u", "var")
 )
-_SENTENCE_TAGS = frozenset("p div h1 h2 h3 h4 h5 h6 section article table ul ol blockquote pre hr".split())
-_CLAUSE_TAGS = frozenset("br li tr td th dt dd".split())
+_SENTENCE_TAGS = frozenset(
+    (
+        "p",
+        "div",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "section",
+        "article",
+        "table",
+        "ul",
+        "ol",
+        "blockquote",
+        "pre",
+        "hr",
+    )
+)
+_CLAUSE_TAGS = frozenset({"br", "li", "tr", "td", "th", "dt", "dd"})
 _ESCAPABLE = frozenset("\\`*_{}[]()#+-.!|~<>$")
 
 WAIT = -1
@@ -63,6 +88,7 @@ class Cleaner:
         self._last_line_length = 0
         self._is_heading = False
         self._is_row = False
+        self._cell_waits = False
         self._left = ""
         """The seen character directly before, empty behind a gap."""
         self._last_seen = ""
@@ -126,6 +152,9 @@ class Cleaner:
         if self._newlines:
             soft = not c.islower() and self._last_line_length < SHORT_LINE
             self._end_line(Boundary.SENTENCE if self._newlines > 1 else Boundary.CLAUSE if soft else None)
+        if self._cell_waits:
+            self._cell_waits = False
+            self._boundary(Boundary.CLAUSE)
         start = self._base + i
         for part in folded(c):
             if part == " ":
@@ -156,7 +185,7 @@ class Cleaner:
         """What the line breaks before the coming text mean."""
         if self._is_heading or self._is_row:
             boundary = Boundary.SENTENCE
-        self._is_heading = self._is_row = False
+        self._is_heading = self._is_row = self._cell_waits = False
         self._newlines = 0
         if boundary is not None:
             self._boundary(boundary)
@@ -223,7 +252,7 @@ class Cleaner:
             return WAIT
         following = s[i + 1 : i + 2]
         if self._left.isdigit() and following.isdigit():
-            self._emit("×", i)
+            self._emit("*", i)
         elif not self._left and self._last_seen.isalnum() and following == " ":
             self._emit("*", i)
             self._gap()
@@ -265,12 +294,10 @@ class Cleaner:
         return i + 1
 
     def _pipe(self, s: str, i: int, is_final: bool) -> int:
-        if self._left or self._last_seen:
-            if self._newlines:
-                self._end_line(Boundary.SENTENCE)
-            else:
-                self._boundary(Boundary.CLAUSE)
-        self._is_row = True
+        if self._newlines:
+            self._end_line(Boundary.SENTENCE)
+        self._gap()
+        self._is_row = self._cell_waits = True
         return i + 1
 
     def _exclamation(self, s: str, i: int, is_final: bool) -> int:
@@ -395,19 +422,23 @@ def _first(s: str, start: int, end: int, wanted: str) -> int:
 
 def _link_end(s: str, i: int, is_final: bool) -> int:
     """Position behind the link target that opens at ``s[i]``; 0 when it is none, ``WAIT`` while that is open."""
-    depth = 0
-    for j in range(i, min(len(s), i + LINK_BOUND)):
-        c = s[j]
-        if c == "\n":
-            return 0
-        if c in " \t":
-            quoted = re.compile(r"""\s+(?:["'][^\n]{0,256}?["']\s*)?\)""").match(s, j)
-            if quoted:
-                return quoted.end()
-            rest = s[j : j + 260].lstrip()
-            may_come = (not rest or rest[0] in "\"'") and len(s) < j + 260 and "\n" not in rest
-            return WAIT if may_come and not is_final else 0
-        depth += (c == "(") - (c == ")")
-        if depth == 0:
-            return j + 1
-    return 0 if is_final or len(s) >= i + LINK_BOUND else WAIT
+    bound = i + LINK_BOUND
+    space = _first(s, i, bound, " \t\n")
+    limit = min(bound, len(s)) if space == WAIT else space
+    close = i
+    for _ in range(LINK_PARENTHESES):
+        close = s.find(")", close + 1, limit)
+        if close < 0:
+            break
+        if s.count("(", i, close) == s.count(")", i, close + 1):
+            return close + 1
+    else:
+        return 0
+    if space == WAIT:
+        return 0 if is_final or len(s) >= bound else WAIT
+    title = _LINK_TITLE.match(s, space)
+    if title:
+        return title.end()
+    rest = s[space : space + TITLE_BOUND]
+    may_come = len(rest) < TITLE_BOUND and "\n" not in rest and rest.lstrip()[:1] in ("", '"', "'")
+    return WAIT if may_come and not is_final else 0

@@ -1,10 +1,11 @@
 """The incremental text front: text in pieces of any size to words with phonemes.
 
-Characters go through the cleaner (markup), the assembler (words), the normaliser (spoken forms) and the phonemiser. A word
-comes out when nothing that follows can change it: most when the next word begins, a few when the next word is complete.
+Characters go through the cleaner (markup), the assembler (words), the normaliser (spoken forms) and the phonemiser. A
+word comes out when nothing that follows can change it: most when the next word begins, a few when the next word is
+complete.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from engine.errors import UnknownLanguageError, UtteranceStateError
 from engine.text.assemble import Assembler
@@ -27,8 +28,11 @@ class TextFront:
     seam. Text of scripts that the voice cannot say is left out and counted in ``skipped``.
     """
 
-    def __init__(self, language: str = "en") -> None:
-        """Raises ``UnknownLanguageError`` for a language other than English."""
+    def __init__(self, language: str = "en", lexicon: Mapping[str, str] | None = None) -> None:
+        """``lexicon`` respells words, as written or in lower case ("Siobhan" as "shivawn").
+
+        Raises ``UnknownLanguageError`` for a language other than English.
+        """
         if language.replace("_", "-").split("-")[0].lower() not in LANGUAGES:
             raise UnknownLanguageError(f"the text front does not read {language!r}; it reads {', '.join(LANGUAGES)}")
         self.language = language
@@ -39,6 +43,8 @@ class TextFront:
         self._cleaner = Cleaner(self._words)
         self._recent = ""
         self._recent_from = 0
+        respelled = {word: " ".join(spelling.split()) for word, spelling in (lexicon or {}).items()}
+        self._lexicon = {word: spelling for word, spelling in respelled.items() if any(map(str.isalpha, spelling))}
         self._left = Left()
         self._sentence: list[str] = []
         self._silent = 0
@@ -104,7 +110,7 @@ class TextFront:
             if following is None and not is_closed and (needs_next(word) or _needs_next_sound(word)):
                 break
             queue.popleft()
-            reading = read(self._left, word, following)
+            reading = read(self._left, word, following, self._lexicon)
             self._left = reading.left
             if reading.spoken:
                 spoken.extend(self._word(word, reading, following))
@@ -115,7 +121,7 @@ class TextFront:
         if not reading.pause and (word.follower or following is not None):
             sound_after = ANY_WORD
             if following is not None and reading.spoken.rsplit(None, 1)[-1].lower() in NEEDS_NEXT_SOUND:
-                sound_after = (read(reading.left, following, None).spoken.split() or [ANY_WORD])[0]
+                sound_after = (read(reading.left, following, None, self._lexicon).spoken.split() or [ANY_WORD])[0]
         phonemes = phonemise_word(self._sentence, reading.spoken, reading.pause, sound_after)
         if not phonemes:
             self._silent += 1

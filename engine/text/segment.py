@@ -14,12 +14,13 @@ MOST_FIRST_WORDS = 8
 MOST_WORDS = 32
 MOST_CLAUSE_WORDS = 40
 
-_LEANING = frozenset(
-    {"a", "an", "the", "my", "your", "his", "her", "its", "our", "their", "this", "these", "those", "some", "any", "every"}
-    | {"of", "in", "on", "at", "by", "for", "from", "to", "with", "into", "about", "as", "than", "per", "via", "and", "or"}
-    | {"but", "is", "are", "was", "were", "be", "am", "not", "very", "too", "i", "we", "you", "he", "she", "they", "it"}
-    | {"i'm", "we're", "you're", "it's", "don't", "can", "could", "will", "would", "should", "may", "might", "must", "do"}
-)
+_LEANING = {
+    "a", "an", "the", "my", "your", "his", "her", "its", "our", "their", "this", "these", "those", "some", "any",
+    "every", "of", "in", "on", "at", "by", "for", "from", "to", "with", "into", "about", "as", "than", "per", "via",
+    "and", "or", "but", "is", "are", "was", "were", "be", "am", "not", "very", "too", "i", "we", "you", "he", "she",
+    "they", "it", "i'm", "we're", "you're", "it's", "don't", "can", "could", "will", "would", "should", "may",
+    "might", "must", "do",
+}  # fmt: skip
 """Words that lean on the next one."""
 _BEFORE_NUMBER = frozenset({month.lower() for month in MONTHS}) | frozenset(
     {"number", "page", "pages", "figure", "chapter", "room", "section", "version", "volume", "gate", "flight", "step"}
@@ -30,9 +31,9 @@ _BEFORE_NUMBER = frozenset({month.lower() for month in MONTHS}) | frozenset(
 class ClauseCutter:
     """Groups words into segments by a policy.
 
-    EAGER speaks the first 4 to 8 words at once and then longer and longer segments; CLAUSE and SENTENCE cut at their
-    boundaries; WHOLE only at a flush. A cut never falls inside a number with its unit, month or operator. What comes out
-    depends on the words and the flushes alone.
+    EAGER speaks the first 3 to 8 words at once and then longer and longer segments; CLAUSE and SENTENCE cut at their
+    boundaries; WHOLE only at a flush. A cut never falls inside a number with its unit, month or operator. What comes
+    out depends on the words and the flushes alone.
     """
 
     def __init__(self, policy: Policy = Policy.EAGER) -> None:

@@ -1,0 +1,162 @@
+"""The shapes that a written number can have, and what is said for each."""
+
+import re
+from collections.abc import Callable
+
+from engine.text import numbers
+from engine.text.abbreviations import MAGNITUDE_LETTERS
+from engine.text.grammar import spoken_by_grammar
+from engine.text.units import UNITS, plural, unit_name
+
+NUMBER = r"(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)"
+FRACTION_SIGNS = {
+    "½": "1/2", "¼": "1/4", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8",
+}  # fmt: skip
+_FRACTION_WORDS = {
+    "1/2": "one half", "1/4": "one quarter", "3/4": "three quarters", "1/3": "one third", "2/3": "two thirds",
+    "24/7": "twenty four seven", "9/11": "nine eleven", "1/8": "one eighth", "1/10": "one tenth",
+}  # fmt: skip
+_RANGE_MONEY = {"$": "dollars", "£": "pounds", "€": "euros", "": ""}
+
+Reader = Callable[[re.Match[str]], str]
+
+
+def say_number(text: str) -> str:
+    """A number that is no year: "1,205", "98.6", ".5"."""
+    whole, point, fraction = text.partition(".")
+    return numbers.decimal(whole, fraction) if point else numbers.integer(whole)
+
+
+def say_quantity(text: str) -> str:
+    """A number that may be a year."""
+    return numbers.year(text) if numbers.is_year(text) else say_number(text)
+
+
+def say_fraction(text: str, after_number: bool) -> str:
+    """ "1/2", alone or behind a whole number ("and a half")."""
+    top, bottom = text.split("/")
+    if after_number and text == "1/2":
+        return "and a half"
+    said = _FRACTION_WORDS.get(text)
+    if not said and bottom != "10" and int(top) < int(bottom) < 100:
+        said = spoken_by_grammar(text)
+    if not said:
+        said = f"{numbers.integer(top)} {'over' if int(top) > int(bottom) else 'out of'} {numbers.integer(bottom)}"
+    return f"and {said}" if after_number else said
+
+
+def say_shape(core: str) -> str:
+    """Words for ``core`` when it has one of the shapes, else nothing."""
+    for shape, reader in _SHAPES:
+        found = shape.fullmatch(core)
+        if found:
+            said = reader(found)
+            if said:
+                return said
+    return ""
+
+
+def _ordinal(found: re.Match[str]) -> str:
+    return numbers.ordinal(found[1].replace(",", ""))
+
+
+def _decade(found: re.Match[str]) -> str:
+    digits = found[1]
+    return numbers.decade(numbers.year(digits) if len(digits) == 4 else numbers.cardinal(digits))
+
+
+def _time(found: re.Match[str]) -> str:
+    hours, minutes, half = found.groups()
+    said = numbers.cardinal(hours)
+    if minutes != "00":
+        said += f" {'o ' if minutes[0] == '0' else ''}{numbers.cardinal(minutes)}"
+    elif not half:
+        said += " o'clock" if 1 <= int(hours) <= 12 else " hundred hours"
+    return f"{said} {half.lower()}.m." if half else said
+
+
+def _hour(found: re.Match[str]) -> str:
+    return f"{numbers.cardinal(found[1])} {found[2].lower()}.m."
+
+
+def _decimal_comma(found: re.Match[str]) -> str:
+    return f"{numbers.integer(found[1])} comma {numbers.spelled(found[2])}"
+
+
+def _by_grammar(found: re.Match[str]) -> str:
+    return spoken_by_grammar(found[0]) or ""
+
+
+def _version(found: re.Match[str]) -> str:
+    parts = [numbers.integer(part) for part in found[2].split(".")]
+    # Four parts are an internet address.
+    said = (" dot " if len(parts) == 4 else " point ").join(parts)
+    return f"version {said}" if found[1] else said
+
+
+def _size(found: re.Match[str]) -> str:
+    return " by ".join(say_quantity(part) for part in found.groups() if part)
+
+
+def _feet(found: re.Match[str]) -> str:
+    feet, inches = found.groups()
+    said = f"{numbers.cardinal(feet)} {'foot' if feet == '1' else 'feet'}"
+    return f"{said} {numbers.cardinal(inches)}" if inches else said
+
+
+def _inches(found: re.Match[str]) -> str:
+    return f"{numbers.cardinal(found[1])} {'inch' if found[1] == '1' else 'inches'}"
+
+
+def _range(found: re.Match[str]) -> str:
+    sign, first, second_sign, second, tail = found.groups()
+    said = f"{say_quantity(first)} to {say_quantity(second)} {_RANGE_MONEY[sign or second_sign]}".strip()
+    if not tail:
+        return said
+    if tail == "%":
+        return f"{said} percent"
+    return f"{said} {plural(UNITS[tail])}" if tail in UNITS else ""
+
+
+def _digit_groups(found: re.Match[str]) -> str:
+    return ", ".join(numbers.spelled(group) for group in re.split("[-–]", found[0]))
+
+
+def _compound(found: re.Match[str]) -> str:
+    return f"{say_shape(found[1])} {found[2].replace('-', ' ')}"
+
+
+def _with_unit(found: re.Match[str]) -> str:
+    amount, unit = found.groups()
+    if unit in UNITS and unit != "B":
+        return f"{say_number(amount)} {unit_name(unit, amount)}"
+    return f"{say_number(amount)} {MAGNITUDE_LETTERS[unit]}" if unit in ("k", "M", "bn", "mn") else ""
+
+
+_SHAPES: tuple[tuple[re.Pattern[str], Reader], ...] = tuple(
+    (re.compile(shape, re.IGNORECASE if "(?i)" in shape else 0), reader)
+    for shape, reader in (
+        (NUMBER, lambda found: say_number(found[0])),
+        (rf"({NUMBER})%", lambda found: f"{say_number(found[1])} percent"),
+        (r"(\d{1,3}(?:,\d{3})+|\d+)(?:st|nd|rd|th|ST|ND|RD|TH)", _ordinal),
+        (r"(?i)([01]?\d|2[0-4]):([0-5]\d)(?:([ap])\.?m\.?|h)?", _time),
+        (r"(?i)(1[0-2]|\d)([ap])\.?m\.?", _hour),
+        (r"'?(\d0|\d{3}0)'?s", _decade),
+        (r"(\d+),(\d{1,2}|\d{4,})", _decimal_comma),
+        (r"(\d+/\d+)", lambda found: say_fraction(found[1], after_number=False)),
+        (r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[/.]\d{1,2}[/.](?:\d{4}|\d{2})|\d{4}/\d{1,2}/\d{1,2}", _by_grammar),
+        (r"\d{1,2}:[0-5]\d:[0-5]\d", _by_grammar),
+        (r"([vV]?)(\d+(?:\.\d+){2,})", _version),
+        (r"([vV])(\d+(?:\.\d+)?)", _version),
+        (rf"({NUMBER})[x×]({NUMBER})(?:[x×]({NUMBER}))?", _size),
+        (rf"({NUMBER})\*({NUMBER})", lambda found: f"{say_number(found[1])} times {say_number(found[2])}"),
+        (rf"({NUMBER})[x×]", lambda found: f"{say_number(found[1])} times"),
+        (r"(\d+)['′](?:(\d+)[\"″”]?)?", _feet),
+        (r"(\d+)[\"″”]", _inches),
+        (rf"([$£€]?)({NUMBER})[-–]([$£€]?)({NUMBER})([^\d-].*)?", _range),
+        (r"\d+(?:[-–]\d+){2,}", _digit_groups),
+        (rf"({NUMBER}|\d+(?:st|nd|rd|th))-([A-Za-z][A-Za-z'-]*)", _compound),
+        (rf"({NUMBER})\+", lambda found: f"{say_number(found[1])} plus"),
+        (rf"({NUMBER})(\D+)", _with_unit),
+    )
+)
