@@ -6,7 +6,7 @@ head that may be emitted are kept); ``checkpoint_layout`` says how.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -240,7 +240,7 @@ def _files(folder: Path, layout: dict[str, StoredTensor]) -> Iterator[tuple[Path
         yield folder / file, [name for name, place in places.items() if place == file]
 
 
-def _compare_names(found: set[str], wanted: "set[str] | dict[str, StoredTensor]", where: Path) -> None:
+def _compare_names(found: set[str], wanted: Iterable[str], where: Path) -> None:
     if missing := [name for name in wanted if name not in found]:
         raise WeightsError(f"{where}: tensor {missing[0]} is missing ({len(missing)} in all)")
     if unexpected := sorted(found - set(wanted)):
@@ -253,7 +253,7 @@ def _read(path: Path, names: list[str], layout: dict[str, StoredTensor]) -> None
         raise WeightsError(f"{path} is missing")
     try:
         with safe_open(path, framework="pt") as file:
-            _compare_names(set(file.keys()), set(names), path)
+            _compare_names(set(file.keys()), names, path)
             for name in names:
                 tensor = file.get_tensor(name)
                 if tuple(tensor.shape) != layout[name].shape:

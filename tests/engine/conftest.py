@@ -1,0 +1,5 @@
+"""Small tensors: threads would wait for each other longer than they compute."""
+
+import torch
+
+torch.set_num_threads(1)
