@@ -34,16 +34,6 @@ SILENCE_MS = 40
 """Audio of an utterance in which there is nothing to say."""
 
 
-@dataclass(frozen=True)
-class ContextLimits:
-    """How long an utterance's context may get, in rows."""
-
-    renew_rows: int = 2000
-    """From here on it is let go at the next pause."""
-    most_rows: int = 4000
-    """An utterance that found no pause until here fails."""
-
-
 @dataclass
 class Sequence:
     """One utterance on its way from text to sound."""
@@ -72,14 +62,14 @@ class Engine:
     an utterance fails that one alone.
     """
 
-    def __init__(self, parts: Parts, scheduler: Scheduler, limits: ContextLimits | None = None) -> None:
+    def __init__(self, parts: Parts, scheduler: Scheduler) -> None:
         self.info = parts.info
         self.runner = parts.runner
         self._voices = parts.voices
         self._make_front = parts.make_front
         self._make_stream = parts.make_stream
         self._scheduler = scheduler
-        self._limits = limits or ContextLimits()
+        self._limits = parts.limits
         self._sequences: dict[str, Sequence] = {}
         self._outbox: list[EngineEvent] = []
         self._ended: dict[type[EngineEvent], int] = {Finished: 0, Cancelled: 0, Failed: 0}

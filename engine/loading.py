@@ -29,6 +29,16 @@ VOICES_FOLDER = "voices"
 
 
 @dataclass(frozen=True)
+class ContextLimits:
+    """How long an utterance's context may get, in rows."""
+
+    renew_rows: int = 2000
+    """From here on it is let go at the next pause."""
+    most_rows: int = 4000
+    """An utterance that found no pause until here fails."""
+
+
+@dataclass(frozen=True)
 class Parts:
     """What ``Engine`` takes, but for the scheduler."""
 
@@ -37,6 +47,7 @@ class Parts:
     voices: VoiceBook
     make_front: Callable[[str], TextFront]
     make_stream: Callable[[Utterance], TextStream]
+    limits: ContextLimits = ContextLimits()
 
 
 def load_parts(
@@ -99,6 +110,7 @@ def load_parts(
         voices=VoiceBook(prefixes, runner.prepare),
         make_front=TextFront,
         make_stream=make_aligned if text_stream == "aligned" else make_turns,
+        limits=ContextLimits(renew_rows=manifest.renew_rows),
     )
 
 

@@ -33,6 +33,8 @@ class Manifest:
     licence: str = "Apache-2.0"
     notes: tuple[str, ...] = ()
     sampling: SamplingParams = SamplingParams()
+    renew_rows: int = 2000
+    """Context, in rows, that the model was trained to use; longer ones are let go at the next pause."""
 
     def __post_init__(self) -> None:
         """Refuse a combination that cannot speak."""
@@ -66,6 +68,9 @@ class Manifest:
         for name in ("name", "text_stream", "alphabet", "licence"):
             if not isinstance(given.get(name, ""), str):
                 raise ConfigError(f"{KEY}.{name} must be a string")
+        rows = given.get("renew_rows", cls.renew_rows)
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+            raise ConfigError(f"{KEY}.renew_rows must be a positive number of rows, not {rows!r}")
         if "sampling" in given:
             try:
                 given["sampling"] = SamplingParams(**given["sampling"])

@@ -32,7 +32,9 @@ class AlignedSettings:
     """L: symbols the model sees beyond B."""
     unit_ms: float = 25.0
     phoneme_cap: int = 24
+    """Longest sound, or space between words."""
     pause_cap: int = 40
+    """Longest punctuation mark, or silence between sentences."""
     lead_cap: int = 2
     """Longest silence before the first sound."""
     end_frames: int = 3
@@ -213,7 +215,8 @@ class AlignedStream:
         """Most units the symbol at ``place`` may last."""
         if place == 0:
             return self.settings.lead_cap
-        return self.settings.pause_cap if self._now.symbols[place] in self._pauses else self.settings.phoneme_cap
+        is_rest = self._now.symbols[place] in self._pauses - {self._ids[" "]}
+        return self.settings.pause_cap if is_rest else self.settings.phoneme_cap
 
     def _choices(self, place: int, lasted: int) -> tuple[bool, bool]:
         """Whether the unit after ``lasted`` units of the symbol at ``place`` may stay on it, or go to the next."""

@@ -27,9 +27,9 @@ from engine.core import (
     Utterance,
     WordTiming,
 )
-from engine.engine import ContextLimits, Engine
+from engine.engine import Engine
 from engine.errors import StructuralTokenError
-from engine.loading import Parts, render_phonemes
+from engine.loading import ContextLimits, Parts, render_phonemes
 from engine.model.aligned import AlignedWindow
 from engine.model.codebooks import ChooseCodes
 from engine.model.decoder import Decoder
@@ -302,5 +302,5 @@ def stage(
         return (5 + is_first, 7 + is_closed, *(20 + ord(c) % 60 for c in text), 4)
 
     info = ModelInfo("mock", 24_000, 1200, "aligned" if is_aligned else "turns", VOICES)
-    parts = Parts(info, runner, VoiceBook(prefixes, runner.prepare), TextFront, make_stream)
-    return Stage(Engine(parts, Scheduler(max_batch, max_lead_s, clock), limits), decoder, codec, runner, clock)
+    parts = Parts(info, runner, VoiceBook(prefixes, runner.prepare), TextFront, make_stream, limits or ContextLimits())
+    return Stage(Engine(parts, Scheduler(max_batch, max_lead_s, clock)), decoder, codec, runner, clock)

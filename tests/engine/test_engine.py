@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.core import AudioChunk, Cancelled, Failed, Finished, Policy, Utterance, real_time_factor
-from engine.engine import ContextLimits
 from engine.errors import (
     StructuralTokenError,
     UnknownLanguageError,
@@ -17,6 +16,7 @@ from engine.errors import (
     UnknownVoiceError,
     UtteranceStateError,
 )
+from engine.loading import ContextLimits
 from engine.speak import speak
 from tests.engine.doubles import VOICES, MockDecoder, Stage, stage
 

@@ -131,8 +131,8 @@ class TestPointer:
         runs = [places.count(place) for place in sorted(set(places))]
         assert sorted(set(places)) == list(range(max(places) + 1))
         phonemes, pauses = SETTINGS.phoneme_cap, SETTINGS.pause_cap
-        #               a  b  c         ' '     d  e         ,' '              f  g        . SIL
-        expected = [2, *[phonemes] * 3, pauses, *[phonemes] * 2, pauses, pauses, *[phonemes] * 2, pauses, pauses]
+        #           'abc de'          ,         ' fg'            .       SIL
+        expected = [2, *[phonemes] * 6, pauses, *[phonemes] * 3, pauses, pauses]
         assert runs[: len(expected)] == expected
 
     def test_a_model_in_a_hurry_gives_every_symbol_one_unit_and_still_rests_at_the_end(self) -> None:
