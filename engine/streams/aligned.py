@@ -94,6 +94,7 @@ class AlignedStream:
         self._ids = {symbol: FIRST_PHONEME + i for i, symbol in enumerate(settings.symbols)}
         # Symbols of pauses rather than of sounds: SIL, space, punctuation, intonation arrows.
         self._pauses = {i for symbol, i in self._ids.items() if unicodedata.category(symbol)[0] in "PZS"} | {SILENCE}
+        self._rests = self._pauses - {self._ids[" "]}
         self._now = Progress()
 
     # Text in
@@ -215,8 +216,7 @@ class AlignedStream:
         """Most units the symbol at ``place`` may last."""
         if place == 0:
             return self.settings.lead_cap
-        is_rest = self._now.symbols[place] in self._pauses - {self._ids[" "]}
-        return self.settings.pause_cap if is_rest else self.settings.phoneme_cap
+        return self.settings.pause_cap if self._now.symbols[place] in self._rests else self.settings.phoneme_cap
 
     def _choices(self, place: int, lasted: int) -> tuple[bool, bool]:
         """Whether the unit after ``lasted`` units of the symbol at ``place`` may stay on it, or go to the next."""
