@@ -1,7 +1,7 @@
 """The understudy's causal codec: codes to vocoder parameters by a small network, parameters to samples.
 
-Frames are 1200 samples at 24 kHz. Codebook 0 and 3.. quantise the spectrum of a frame, 1 and 2 its source (pitch, voicing,
-aperiodicity); see ``engine/train/quantiser.py``. There is no encoder at run time: voices are fixed, nothing is cloned.
+Frames are 1200 samples at 24 kHz. Codebook 0 and 3.. quantise the spectrum of a frame, 1 and 2 its source (pitch,
+voicing, aperiodicity); see ``engine/train/quantiser.py``. There is no encoder at run time: voices are fixed.
 
 Axes: B sequences, C codebooks, F frames, P components, N network width.
 """
@@ -88,7 +88,7 @@ class FeatureDecoder(nn.Module):
         return total
 
     def forward(self, components: dict[str, Tensor], windows: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """Parameters [B, 8F, 45] of ``components`` after ``windows`` (one [B, KERNEL - 1, N] a block), and the next windows."""
+        """Parameters [B, 8F, 45] of ``components`` after ``windows`` (per block [B, KERNEL - 1, N]), and the next windows."""
         batch, frames, _ = components["spectrum"].shape
         plain = []
         for stream in ("spectrum", "source"):
@@ -105,7 +105,8 @@ class FeatureDecoder(nn.Module):
 
     def empty_windows(self, batch: int) -> list[Tensor]:
         """Windows of sequences that have heard nothing."""
-        return [torch.zeros(batch, KERNEL - 1, self.width) for _ in self.blocks]
+        like = self.inward.weight
+        return [like.new_zeros(batch, KERNEL - 1, self.width) for _ in self.blocks]
 
 
 @dataclass
@@ -184,7 +185,7 @@ class UnderstudyCodec(nn.Module):
         self.vocoder = Vocoder()
 
     @classmethod
-    def load(cls, path: Path) -> "UnderstudyCodec":
+    def load(cls, path: Path) -> Self:
         """Read ``codec.safetensors``; raises ``WeightsError`` naming the first tensor that does not fit."""
         try:
             with safe_open(path, framework="pt") as file:
@@ -196,13 +197,23 @@ class UnderstudyCodec(nn.Module):
         expected = codec.state_dict()
         for name in sorted(expected.keys() | tensors.keys()):
             if name not in tensors or name not in expected:
-                raise WeightsError(f"{path.name}: tensor {name} is {'missing' if name not in tensors else 'unexpected'}")
+                raise WeightsError(
+                    f"{path.name}: tensor {name} is {'missing' if name not in tensors else 'unexpected'}"
+                )
             if tensors[name].shape != expected[name].shape:
-                raise WeightsError(f"{path.name}: {name} is {list(tensors[name].shape)}, not {list(expected[name].shape)}")
+                raise WeightsError(
+                    f"{path.name}: {name} is {list(tensors[name].shape)}, not {list(expected[name].shape)}"
+                )
             if not torch.isfinite(tensors[name].float()).all():
                 raise WeightsError(f"{path.name}: {name} holds values that are not finite")
         codec.load_state_dict({name: tensor.to(expected[name].dtype) for name, tensor in tensors.items()})
-        return codec.eval().requires_grad_(False)
+        return codec.for_streaming()
+
+    def for_streaming(self) -> Self:
+        """Freeze, with the network in double precision: pitch is summed up into phase, and so would rounding be, until
+        a stream in a batch no longer sounded as it does alone."""
+        self.features.double()
+        return self.eval().requires_grad_(False)
 
     def allocate(self, batch_size: int) -> CodecMemory:
         """Memory of ``batch_size`` streams that have heard nothing."""
@@ -218,13 +229,14 @@ class UnderstudyCodec(nn.Module):
     @torch.inference_mode()
     def decode_step(self, codes: Tensor, state: CodecMemory) -> Tensor:
         """``codes`` [B, C, F] (int64) -> float32 samples [B, F * 1200] in [-1, 1]; advances ``state``."""
+        # Frame by frame, so that not even rounding depends on how frames are grouped.
+        return torch.cat([self._decode_frame(frame, state) for frame in torch.split(codes, 1, dim=2)], 1)
+
+    def _decode_frame(self, codes: Tensor, state: CodecMemory) -> Tensor:
         parameters, windows = self.features(self.features.dequantise(codes), state.windows)
         for window, carried in zip(state.windows, windows, strict=True):
             window.copy_(carried)
-        parameters = torch.cat([state.last[:, None], parameters], 1)
+        parameters = torch.cat([state.last[:, None], parameters.float()], 1)
         state.last.copy_(parameters[:, -1])
-        pieces = []
-        for start in range(0, parameters.shape[1] - 1, SUBFRAMES_PER_FRAME):
-            frame = parameters[:, start : start + 1 + SUBFRAMES_PER_FRAME]
-            pieces.append(self.vocoder(frame, state.phase, state.tail, state.rumble, state.position))
-        return torch.cat(pieces, 1)
+        samples: Tensor = self.vocoder(parameters, state.phase, state.tail, state.rumble, state.position)
+        return samples

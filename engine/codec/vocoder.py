@@ -1,8 +1,8 @@
 """Source-filter synthesis: vocoder parameters to samples, frame by frame, all memory carried.
 
-A pulse at every glottal period and white noise in between, each through the minimum-phase filter of the spectral envelope at
-its moment; band aperiodicity says how the two share the energy (the model of WORLD, Morise et al. 2016, as overlap-add of
-filter responses). Parameters are interpolated between subframes, so sound lags its subframe by one.
+A pulse at every glottal period and white noise in between, each through the minimum-phase filter of the spectral
+envelope at its moment; band aperiodicity says how the two share the energy (the model of WORLD, Morise et al. 2016, as
+overlap-add of filter responses). Parameters are interpolated between subframes, so sound lags its subframe by one.
 
 Axes: B sequences, S = 8 subframes of a frame, D parameters, E events (pulses or noise blocks), K = 513 frequency bins.
 """
@@ -33,8 +33,11 @@ HIGH_PASS = butter(2, 40, "highpass", fs=SAMPLE_RATE_HZ, output="sos")
 
 
 class Vocoder(nn.Module):
-    """``envelope_basis`` [40, K]: cepstra to log power envelope; ``band_basis`` [3, K], ``band_offset`` [K]: coded bands
-    to aperiodicity in dB."""
+    """Linear maps and synthesis.
+
+    ``envelope_basis`` [40, K]: cepstra to log power envelope; ``band_basis`` [3, K], ``band_offset`` [K]: coded bands to
+    aperiodicity in dB.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,14 +53,12 @@ class Vocoder(nn.Module):
         fold[1 : FFT_SIZE // 2] = 2
         self.register_buffer("_fold", fold, persistent=False)
 
-    def forward(
-        self, parameters: Tensor, phase: Tensor, tail: Tensor, rumble: Tensor, position: Tensor
-    ) -> Tensor:
+    def forward(self, parameters: Tensor, phase: Tensor, tail: Tensor, rumble: Tensor, position: Tensor) -> Tensor:
         """Samples [B, 1200] of one frame; ``phase``, ``tail``, ``rumble`` and ``position`` are advanced in place.
 
         ``parameters`` [B, 1 + S, D]: the last subframe before the frame, then its own. ``phase`` [B] float64: glottal
-        phase in periods. ``tail`` [B, T]: what earlier events still have to say. ``rumble`` [B, 2] float64: memory of the
-        high-pass. ``position`` [B] int64: frames made.
+        phase in periods. ``tail`` [B, T]: what earlier events still have to say. ``rumble`` [B, 2] float64: memory of
+        the high-pass. ``position`` [B] int64: frames made.
         """
         batch, device = parameters.shape[0], parameters.device
         within = torch.arange(SUBFRAME_SAMPLES, device=device) / SUBFRAME_SAMPLES
@@ -75,7 +76,9 @@ class Vocoder(nn.Module):
         block = torch.arange(0, SAMPLES_PER_FRAME, NOISE_BLOCK, device=device)
         noise_at = block.repeat(batch)
         noise_of = torch.arange(batch, device=device).repeat_interleave(len(block))
-        start = (position * SAMPLES_PER_FRAME)[:, None, None] + block[:, None] + torch.arange(NOISE_BLOCK, device=device)
+        start = (
+            (position * SAMPLES_PER_FRAME)[:, None, None] + block[:, None] + torch.arange(NOISE_BLOCK, device=device)
+        )
         source = torch.fft.rfft(self.get_buffer("_noise")[start % NOISE_SAMPLES].flatten(0, 1), FFT_SIZE)
         aspirated = self._filters(parameters, noise_of, noise_at + NOISE_BLOCK // 2, is_noise=True)
         noises = torch.fft.irfft(source * aspirated, FFT_SIZE)
@@ -116,4 +119,6 @@ class Vocoder(nn.Module):
         is_voiced = torch.where(share < 0.5, left[:, VOICED:], right[:, VOICED:]) > 0.5
         aperiodic = torch.where(is_voiced, 10 ** (decibels / 10), 1.0)
         log_power = log_power + (aperiodic if is_noise else 1 - aperiodic).clamp(min=1e-12).log()
-        return torch.fft.rfft(torch.fft.irfft(log_power / 2, FFT_SIZE) * self.get_buffer("_fold")).exp()
+        folded: Tensor = torch.fft.irfft(log_power / 2, FFT_SIZE) * self.get_buffer("_fold")
+        spectra: Tensor = torch.fft.rfft(folded).exp()
+        return spectra

@@ -1,7 +1,7 @@
 """Stage 4 of the recipe (beside stage 3): train the codec's decoder on frozen codes, in the parameter domain.
 
-First towards the teacher's parameters (L1 on level and slope), then also against a small discriminator on log spectra, which
-puts back the texture that a mean takes away. No waveform is needed: the vocoder behind it is fixed arithmetic.
+First towards the teacher's parameters (L1 on level and slope), then also against a small discriminator on log spectra,
+which puts back the texture that a mean takes away. No waveform is needed: the vocoder behind it is fixed arithmetic.
 """
 
 import argparse
@@ -127,7 +127,9 @@ class CodecTrainer:
 
     def batch(self) -> tuple[Tensor, Tensor]:
         """Codes [B, C, F] with some noise and the parameters [B, 8F, 45] they stand for."""
-        frames, codes, targets = self.args.frames, [], []
+        frames = self.args.frames
+        codes: list[Tensor] = []
+        targets: list[Tensor] = []
         while len(codes) < self.args.batch:
             code, target = self.train[self.rng.integers(len(self.train))]
             if len(code) <= frames:
@@ -137,14 +139,16 @@ class CodecTrainer:
             targets.append(target[start * SUBFRAMES_PER_FRAME : (start + frames) * SUBFRAMES_PER_FRAME])
         noisy = torch.stack(codes)
         for i in range(2, noisy.shape[1]):
-            near = self.neighbours[i][noisy[:, i]].gather(2, torch.randint(NUM_NEAREST, (*noisy[:, i].shape, 1)))[..., 0]
+            near = self.neighbours[i][noisy[:, i]].gather(2, torch.randint(NUM_NEAREST, (*noisy[:, i].shape, 1)))[
+                ..., 0
+            ]
             noisy[:, i] = torch.where(torch.rand(near.shape) < CODE_NOISE, near, noisy[:, i])
         return noisy, torch.stack(targets)
 
     def reconstruct(self, codes: Tensor) -> Tensor:
         """Parameters of ``codes`` from empty windows."""
         network = self.codec.features
-        out, _ = network(network.dequantise(codes), network.empty_windows(len(codes)))
+        out: Tensor = network(network.dequantise(codes), network.empty_windows(len(codes)))[0]
         return out
 
     def distance(self, made: Tensor, target: Tensor) -> dict[str, Tensor]:
@@ -183,7 +187,9 @@ class CodecTrainer:
             self.critic_optimiser.step()
             self.discriminator.requires_grad_(False)
             judged, reference = self.discriminator(fake), self.discriminator(real)
-            matching = torch.stack([(a - b).abs().mean() for a, b in zip(judged[:-1], reference[:-1], strict=True)]).sum()
+            matching = torch.stack(
+                [(a - b).abs().mean() for a, b in zip(judged[:-1], reference[:-1], strict=True)]
+            ).sum()
             adversarial = -judged[-1].mean()
             total = total + self.args.adversarial * (adversarial + 2 * matching)
             self.discriminator.requires_grad_(True)

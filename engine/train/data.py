@@ -4,6 +4,7 @@ Axes: F frames, U = 2F units, C codebooks, N nearest codes kept per target. Fram
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ SOFTNESS = 0.25
 
 @dataclass(frozen=True)
 class CodedTake:
-    """A take ready for training: ``codes`` [F, C], soft targets ``nearest`` [F, C, N] with ``weights``, and the text."""
+    """A take ready for training: ``codes`` [F, C], soft targets ``nearest`` [F, C, N] with ``weights``, its text."""
 
     voice: int
     phonemes: str
@@ -54,7 +55,8 @@ def encode_take(take: Take, quantiser: Quantiser) -> CodedTake:
         durations[np.flatnonzero(durations > overhang)[-1]] -= overhang
     else:
         durations[-1] -= overhang
-    assert durations.sum() == 2 * frames and durations.min() >= 1, (durations, frames)
+    assert durations.sum() == 2 * frames, (durations, frames)
+    assert durations.min() >= 1, durations
     return CodedTake(
         voice=TEACHER_VOICES[take.voice],
         phonemes=take.phonemes,
@@ -135,11 +137,12 @@ class ExampleBuilder:
         frames = int(self.rng.integers(0, 5))
         durations = take.durations.copy()
         durations[-1] += 2 * frames
-        held = {
-            name: np.concatenate([values, values[-1:].repeat(frames, axis=0)])
-            for name, values in (("codes", take.codes), ("nearest", take.nearest), ("weights", take.weights))
-        }
-        return replace(take, durations=durations, **held)
+
+        def held(values: NDArray[Any]) -> NDArray[Any]:
+            return np.concatenate([values, values[-1:].repeat(frames, axis=0)])
+
+        nearest, weights = held(take.nearest), held(take.weights)
+        return replace(take, durations=durations, codes=held(take.codes), nearest=nearest, weights=weights)
 
     def turn_example(self, takes: list[CodedTake]) -> Example:
         """Takes of one voice as turns: text rows, then audio rows."""
@@ -203,9 +206,7 @@ def collate(examples: list[Example]) -> Batch:
 
     def pad(name: str) -> torch.Tensor:
         parts = [getattr(e, name) for e in examples]
-        return torch.from_numpy(
-            np.stack([np.pad(p, [(0, longest - len(p))] + [(0, 0)] * (p.ndim - 1)) for p in parts])
-        )
+        return torch.from_numpy(np.stack([np.pad(p, [(0, longest - len(p))] + [(0, 0)] * (p.ndim - 1)) for p in parts]))
 
     at, ends, moves_at, nearest, weights, moves = [], [], [], [], [], []
     for i, e in enumerate(examples):
@@ -227,9 +228,19 @@ class Sampler:
     """Endless batches of about ``rows_per_batch`` rows: one to three takes of a voice an example."""
 
     def __init__(
-        self, takes: list[CodedTake], builder: ExampleBuilder, rows_per_batch: int, turn_share: float, max_rows: int = 400
+        self,
+        takes: list[CodedTake],
+        builder: ExampleBuilder,
+        rows_per_batch: int,
+        turn_share: float,
+        max_rows: int = 400,
     ) -> None:
-        self.builder, self.rows_per_batch, self.turn_share, self.max_rows = builder, rows_per_batch, turn_share, max_rows
+        self.builder, self.rows_per_batch, self.turn_share, self.max_rows = (
+            builder,
+            rows_per_batch,
+            turn_share,
+            max_rows,
+        )
         self.by_voice = [[t for t in takes if t.voice == voice] for voice in range(len(TEACHER_VOICES))]
         self.share = np.array([sum(len(t.codes) for t in part) for part in self.by_voice], float)
         self.share /= self.share.sum()
@@ -262,5 +273,3 @@ class Sampler:
             if max(len(e.rows) for e in picked) * len(picked) > self.rows_per_batch:
                 break
         return collate(picked)
-
-

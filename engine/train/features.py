@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from engine.codec.vocoder import SUBFRAME_SAMPLES
 
-
 SUBFRAMES_PER_UNIT = 4
 SAMPLES_PER_UNIT = SUBFRAME_SAMPLES * SUBFRAMES_PER_UNIT
 LEADING_UNITS = 2

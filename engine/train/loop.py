@@ -14,7 +14,7 @@ from engine.model.decoder import Decoder, initialise
 from engine.train.data import CodedTake, ExampleBuilder, Sampler, encode_take
 from engine.train.features import load_takes
 from engine.train.loss import compute_losses
-from engine.train.quantiser import CODEBOOK_STREAMS, Quantiser
+from engine.train.quantiser import Quantiser
 from engine.train.recipe import build_tokenizer, model_config
 from engine.train.texts import is_held_out
 
@@ -40,12 +40,13 @@ def initialise_from_codebooks(decoder: Decoder, quantiser: Quantiser, seed: int)
             decoder.codebook_embeddings.weight[i * size : (i + 1) * size] = table(book, 0.5)
         decoder.main_head.weight[:size] = table(books[0], hidden**-0.5)
         for head, book in zip(decoder.tower.heads, books[1:], strict=True):
-            head.weight.copy_(table(book, hidden**-0.5))
+            head.get_parameter("weight").copy_(table(book, hidden**-0.5))
 
 
 def optimisers(decoder: Decoder, lr: float) -> list[torch.optim.Optimizer]:
     """Muon for the matrices inside the layers (Jordan et al. 2024), AdamW for everything else."""
-    matrices, rest = [], []
+    matrices: list[torch.nn.Parameter] = []
+    rest: list[torch.nn.Parameter] = []
     for name, parameter in decoder.named_parameters():
         is_table = "embed" in name or "head" in name or "router" in name or "conv" in name
         (matrices if parameter.ndim == 2 and not is_table else rest).append(parameter)

@@ -1,7 +1,7 @@
 """Fit the understudy's codebooks: principal components of a frame, then residual k-means.
 
 A frame's 8 x 45 vocoder parameters are two vectors: *spectrum* (8 x 40 cepstra) and *source* (8 x log f0, voicing and
-aperiodicity). Each is reduced to its principal components and quantised in stages, each stage on what the one before left.
+aperiodicity). Each is reduced to its principal components and quantised in stages, each on what the one before left.
 Codebook 0 (the semantic token) is the first spectral stage, codebooks 1 and 2 are the source, the others refine the
 spectrum. The vectors keep their meaning, so a decoder can be taught by distance (see ``loss.py``).
 """
@@ -69,7 +69,7 @@ class Quantiser:
 def nearest(vectors: torch.Tensor, codebook: torch.Tensor) -> torch.Tensor:
     """Index [N] of the codebook row [V, P] closest to each vector [N, P]."""
     half_norm = codebook.square().sum(1) / 2
-    return torch.cat([(part @ codebook.T - half_norm).argmax(1) for part in vectors.split(16384)])
+    return torch.cat([(part @ codebook.T - half_norm).argmax(1) for part in torch.split(vectors, 16384)])
 
 
 def k_means(vectors: torch.Tensor, size: int, iterations: int, generator: torch.Generator) -> torch.Tensor:
@@ -85,7 +85,9 @@ def k_means(vectors: torch.Tensor, size: int, iterations: int, generator: torch.
     return codebook
 
 
-def fit(features: list[NDArray[np.float32]], size: int = CODEBOOK_SIZE, iterations: int = 25, seed: int = 1) -> Quantiser:
+def fit(
+    features: list[NDArray[np.float32]], size: int = CODEBOOK_SIZE, iterations: int = 25, seed: int = 1
+) -> Quantiser:
     """Fit all codebooks (``size`` entries each) on the takes' features; prints the error left after each stage."""
     generator = torch.Generator().manual_seed(seed)
     parts = [split_streams(take) for take in features]
@@ -104,5 +106,8 @@ def fit(features: list[NDArray[np.float32]], size: int = CODEBOOK_SIZE, iteratio
         codebook = k_means(residual[stream], size, iterations, generator)
         residual[stream] = residual[stream] - codebook[nearest(residual[stream], codebook)]
         codebooks.append(codebook)
-        print(f"codebook {len(codebooks) - 1} ({stream}): error left {residual[stream].square().sum(1).mean():.3f}", flush=True)
+        print(
+            f"codebook {len(codebooks) - 1} ({stream}): error left {residual[stream].square().sum(1).mean():.3f}",
+            flush=True,
+        )
     return Quantiser(mean, components, codebooks)

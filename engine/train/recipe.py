@@ -69,8 +69,8 @@ def model_config(hidden: int = 256, layers: int = 8) -> ModelConfig:
             vocab_size=CODEBOOK_SIZE,
             vq_backbone_codebooks=NUM_CODEBOOKS - 1,
         ),
-        semantic_start_token_id=tokenizer.token_to_id("<|semantic:0|>"),
-        eos_token_id=tokenizer.token_to_id("<|im_end|>"),
+        semantic_start_token_id=_token_id(tokenizer, "<|semantic:0|>"),
+        eos_token_id=_token_id(tokenizer, "<|im_end|>"),
         aligned=AlignedTextConfig(
             num_symbols=2 + len(ALPHABET),
             embedding_dim=64,
@@ -91,8 +91,18 @@ def aligned_prefix(tokenizer: Tokenizer, voice: int) -> list[int]:
 
 def turn_prefix(tokenizer: Tokenizer, voice: int, phonemes: str, is_first: bool) -> list[int]:
     """Token ids of a turn whose text is read first: system block (first turn only), user turn, assistant opening."""
-    segments = ["<|im_start|>system\n", "convert the provided text to speech", "<|im_end|>\n"] if is_first else ["<|im_end|>\n"]
+    segments = (
+        ["<|im_start|>system\n", "convert the provided text to speech", "<|im_end|>\n"]
+        if is_first
+        else ["<|im_end|>\n"]
+    )
     return _encode(tokenizer, [*segments, *_turn(f"<|speaker:{voice}|> {phonemes}")])
+
+
+def _token_id(tokenizer: Tokenizer, token: str) -> int:
+    found = tokenizer.token_to_id(token)
+    assert found is not None, token
+    return int(found)
 
 
 def _turn(text: str) -> list[str]:

@@ -1,0 +1,103 @@
+"""``footlights train``: the understudy from nothing, stage by stage. Stop it at any time; it goes on where it was."""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import FootlightsError
+from engine.train.assets import fetch_teacher
+
+SENTENCES = Path(__file__).with_name("sentences.txt")
+EXAMPLES = """\
+examples:
+  footlights train                                  everything, with the defaults of the published model
+  footlights train --hours 0.2 --steps 30           a quick pass through every stage, to see that it works
+  footlights train --steps 3000                     train an earlier run further
+  footlights train --size 384 --work runs/large     a larger model
+
+Stages: teacher (Kokoro-82M reads sentences), analyse (vocoder parameters), codebooks, decoder and codec (the two long
+ones), export. Every stage keeps its results under --work and is skipped or resumed when they are there.
+"""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of the recipe: ``python -m module *arguments``."""
+
+    name: str
+    module: str
+    arguments: tuple[str, ...]
+
+
+def stages(args: argparse.Namespace, model: Path) -> Iterator[Stage]:
+    """The recipe in order; a stage whose result exists and cannot grow is left out."""
+    work: Path = args.work
+    speech, quantiser = work / "speech", work / "quantiser.safetensors"
+    features = [work / "features", *args.features]
+    teacher = ["--model", model, "--voices", model.parent, "--sentences", SENTENCES, "--out", speech]
+    if args.wordnet:
+        teacher += ["--wordnet", args.wordnet]
+    if args.hours > 0:
+        yield _stage("teacher", "teacher", *teacher, "--hours", args.hours, "--seed", args.seed)
+        yield _stage("analyse", "analyse", "--speech", speech, "--out", work / "features")
+    else:
+        features = args.features
+    if not quantiser.exists():
+        yield _stage("codebooks", "fit_codec", "--features", *features, "--out", quantiser)
+    shared = ["--features", *features, "--quantiser", quantiser, "--seed", args.seed]
+    yield _stage("codec", "codec_decoder", *shared, "--out", work / "codec", "--steps", args.codec_steps)
+    size = ["--hidden", args.size, "--layers", args.layers]
+    yield _stage("decoder", "loop", *shared, "--out", work / "decoder", "--steps", args.steps, *size)
+    trained = ["--training", work / "decoder" / "training.pt", "--codec", work / "codec" / "codec.safetensors"]
+    yield _stage("export", "export", *trained, "--out", args.out, *size)
+
+
+def _stage(name: str, module: str, *arguments: object) -> Stage:
+    return Stage(name, f"engine.train.{module}", tuple(str(argument) for argument in arguments))
+
+
+def parser() -> argparse.ArgumentParser:
+    """Arguments of the command."""
+    parser = argparse.ArgumentParser(
+        "footlights train", description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--work", type=Path, default=Path("runs/train"), help="folder of everything (%(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("runs/train/understudy"), help="the checkpoint (%(default)s)")
+    parser.add_argument(
+        "--hours", type=float, default=3.0, help="teacher speech to make (%(default)s); 0: only --features"
+    )
+    parser.add_argument("--features", type=Path, nargs="*", default=[], help="further folders of analysed speech")
+    parser.add_argument("--wordnet", type=Path, help="folder of WordNet 3 data files, for more varied sentences")
+    parser.add_argument("--size", type=int, default=256, help="hidden size, the size dial (%(default)s)")
+    parser.add_argument("--layers", type=int, default=8, help="backbone layers (%(default)s)")
+    parser.add_argument("--steps", type=int, default=1400, help="decoder updates (%(default)s)")
+    parser.add_argument("--codec-steps", type=int, default=6000, help="codec updates (%(default)s)")
+    parser.add_argument("--threads", type=int, default=1, help="cores for each stage (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1)
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    """Run the recipe; returns the exit status."""
+    args = parser().parse_args(argv)
+    environment = os.environ | {"OMP_NUM_THREADS": str(args.threads), "MKL_NUM_THREADS": str(args.threads)}
+    try:
+        model = fetch_teacher(args.work / "teacher") if args.hours > 0 else args.work
+    except FootlightsError as error:
+        print(error, file=sys.stderr)
+        return 1
+    for stage in stages(args, model):
+        print(f"== {stage.name}", flush=True)
+        started = time.monotonic()
+        status = subprocess.run([sys.executable, "-m", stage.module, *stage.arguments], env=environment).returncode
+        if status != 0:
+            print(f"{stage.name} stopped with status {status}; the same command goes on from here", file=sys.stderr)
+            return 1
+        print(f"== {stage.name} done in {(time.monotonic() - started) / 60:.1f} min", flush=True)
+    print(f'Listen to it: footlights say --model {args.out} "Good evening."')
+    return 0

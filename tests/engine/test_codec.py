@@ -1,0 +1,161 @@
+"""The understudy's codec: streamed equals whole, batched equals alone, memory is all there is, files are checked."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from engine.codec.understudy import CODEBOOK_SIZE, CODEBOOK_STREAMS, UnderstudyCodec
+from engine.codec.vocoder import LOG_F0, NUM_FEATURES, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, VOICED, Vocoder
+from engine.errors import StateError, WeightsError
+
+FRAMES = 12
+
+
+def envelope_tables() -> dict[str, torch.Tensor]:
+    """A smooth envelope basis (cosines) and bands that are hats over frequency."""
+    frequency = torch.linspace(0, torch.pi, 513)
+    cosines = torch.cos(torch.arange(40)[:, None] * frequency)
+    centres = torch.linspace(0, torch.pi, 5)[1:-1, None]
+    hats = (1 - (frequency - centres).abs() / (torch.pi / 4)).clamp(min=0)
+    return {"envelope_basis": cosines, "band_basis": hats, "band_offset": torch.zeros(513)}
+
+
+@pytest.fixture(scope="module")
+def codec() -> UnderstudyCodec:
+    torch.manual_seed(0)
+    codec = UnderstudyCodec(width=32, blocks=2)
+    for name, buffer in codec.features.named_buffers():
+        if "codebook" in name or "components" in name:
+            # Pitch is kept calm: where pulses fall is what rounding is magnified by.
+            buffer.normal_(0, 0.02 if buffer.shape[-1] in (16, 40) else 0.2)
+    codec.features.get_buffer("source_mean").view(8, 5)[:, -2:] = torch.tensor([12 * np.log(180.0), 1.5])
+    torch.nn.init.normal_(codec.features.outward.weight, std=0.02)
+    for block in codec.features.blocks:
+        torch.nn.init.normal_(block.get_parameter("down.weight"), std=0.1)
+    for name, table in envelope_tables().items():
+        codec.vocoder.get_buffer(name).copy_(table)
+    codec.features.get_buffer("spectrum_mean").view(8, 40)[:, 0] = -6.0
+    return codec.for_streaming()
+
+
+def random_codes(batch: int, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(CODEBOOK_SIZE, (batch, len(CODEBOOK_STREAMS), FRAMES), generator=generator)
+
+
+def whole(codec: UnderstudyCodec, codes: torch.Tensor) -> torch.Tensor:
+    return codec.decode_step(codes, codec.allocate(len(codes)))
+
+
+@pytest.mark.parametrize("schedule", [[1] * FRAMES, [5, 1, 6], [2, 10], [11, 1]])
+def test_streamed_equals_whole(codec: UnderstudyCodec, schedule: list[int]) -> None:
+    codes, state = random_codes(1), codec.allocate(1)
+    pieces = [codec.decode_step(part, state) for part in torch.split(codes, schedule, dim=2)]
+    assert torch.equal(torch.cat(pieces, 1), whole(codec, codes))
+    assert whole(codec, codes).shape == (1, FRAMES * SAMPLES_PER_FRAME)
+    assert whole(codec, codes).abs().max() > 0.01
+
+
+def test_later_codes_never_change_earlier_samples(codec: UnderstudyCodec) -> None:
+    codes = random_codes(1)
+    other = codes.clone()
+    other[:, :, 7:] = random_codes(1, seed=5)[:, :, 7:]
+    kept = 7 * SAMPLES_PER_FRAME
+    torch.testing.assert_close(whole(codec, codes)[:, :kept], whole(codec, other)[:, :kept], atol=1e-5, rtol=0)
+    assert (whole(codec, codes)[:, kept:] - whole(codec, other)[:, kept:]).abs().max() > 0.01
+
+
+def test_batched_equals_alone(codec: UnderstudyCodec) -> None:
+    codes = random_codes(3)
+    together = whole(codec, codes)
+    for i in range(3):
+        torch.testing.assert_close(together[i : i + 1], whole(codec, codes[i : i + 1]), atol=1e-4, rtol=0)
+
+
+def test_a_restored_snapshot_goes_on_to_the_last_bit(codec: UnderstudyCodec) -> None:
+    codes, state = random_codes(2), codec.allocate(2)
+    codec.decode_step(codes[:, :, :5], state)
+    snapshot = state.snapshot()
+    first = codec.decode_step(codes[:, :, 5:], state)
+    state.restore(snapshot)
+    assert torch.equal(codec.decode_step(codes[:, :, 5:], state), first)
+
+
+def test_reset_makes_one_stream_new_and_leaves_the_other(codec: UnderstudyCodec) -> None:
+    codes, state = random_codes(2), codec.allocate(2)
+    codec.decode_step(codes, state)
+    before = state.extract([1])
+    state.reset(torch.tensor([True, False]))
+    for field in dataclasses.fields(state):
+        old, new = getattr(before, field.name), getattr(state, field.name)
+        pairs = zip(old, new, strict=True) if isinstance(old, list) else [(old, new)]
+        assert all(torch.equal(a[0], b[1]) for a, b in pairs), field.name
+    torch.testing.assert_close(codec.decode_step(codes[:, :, :2], state)[:1], whole(codec, codes[:1, :, :2]))
+
+
+def test_memory_cannot_be_truncated(codec: UnderstudyCodec) -> None:
+    with pytest.raises(StateError, match="snapshot"):
+        codec.allocate(1).truncate([0])
+
+
+def test_codes_outside_the_codebooks_are_clamped(codec: UnderstudyCodec) -> None:
+    codes = random_codes(1)
+    codes[0, 3, 4] = CODEBOOK_SIZE - 1
+    outside = codes.clone()
+    outside[0, 3, 4] = CODEBOOK_SIZE + 500
+    assert torch.equal(whole(codec, codes), whole(codec, outside))
+
+
+def test_pulses_come_at_the_pitch_asked_for() -> None:
+    vocoder = Vocoder()
+    for name, table in envelope_tables().items():
+        vocoder.get_buffer(name).copy_(table)
+    parameters = torch.zeros(1, 9, NUM_FEATURES)
+    parameters[..., 0], parameters[..., 40:43] = -3.0, -6.0
+    parameters[..., LOG_F0], parameters[..., VOICED] = np.log(223.7), 1.0
+    vocoder.get_buffer("band_offset").fill_(-60.0)
+    state = UnderstudyCodec(8, 1).allocate(1)
+    memory = (state.phase, state.tail, state.rumble, state.position)
+    wave = torch.cat([vocoder(parameters, *memory) for _ in range(40)], 1)[0, 4 * SAMPLES_PER_FRAME :].numpy()
+    spectrum = np.abs(np.fft.rfft(wave * np.hanning(len(wave))))
+    frequency = np.arange(len(spectrum)) * SAMPLE_RATE_HZ / len(wave)
+    for harmonic in (1, 2, 10, 30):
+        near = np.abs(frequency - harmonic * 223.7) < 60
+        assert abs(frequency[near][spectrum[near].argmax()] - harmonic * 223.7) < 1.0
+    between = np.abs(frequency - 2.5 * 223.7) < 30
+    peak = spectrum[np.abs(frequency - 2 * 223.7) < 5].max()
+    assert 20 * np.log10(peak / np.median(spectrum[between])) > 40
+
+
+def test_a_saved_codec_is_read_back(codec: UnderstudyCodec, tmp_path: Path) -> None:
+    path = tmp_path / "codec.safetensors"
+    save_file(codec.state_dict(), path, {"width": "32", "blocks": "2"})
+    assert torch.equal(whole(UnderstudyCodec.load(path), random_codes(1)), whole(codec, random_codes(1)))
+
+
+@pytest.mark.parametrize("fault", ["missing", "unexpected", "shape", "nan", "truncated"])
+def test_a_file_that_does_not_fit_names_what_is_wrong(codec: UnderstudyCodec, tmp_path: Path, fault: str) -> None:
+    path = tmp_path / "codec.safetensors"
+    save_file(codec.state_dict(), path)
+    tensors = load_file(path)
+    name = "features.outward.weight"
+    match fault:
+        case "missing":
+            del tensors[name]
+        case "unexpected":
+            tensors["extra"] = torch.zeros(1)
+            name = "extra"
+        case "shape":
+            tensors[name] = tensors[name][:-1].contiguous()
+        case "nan":
+            tensors[name][0, 0] = torch.nan
+    save_file(tensors, path, {"width": "32", "blocks": "2"})
+    if fault == "truncated":
+        path.write_bytes(path.read_bytes()[:-100])
+        name = "codec.safetensors"
+    with pytest.raises(WeightsError, match=name.replace(".", r"\.")):
+        UnderstudyCodec.load(path)
