@@ -181,7 +181,7 @@ class Bridge:
             case Ready(info, warm_s):
                 worker.ready.set()
                 self._now_ready(info, warm_s)
-            case Report() if worker is self._worker:
+            case Report():
                 self._deliver(message)
 
     def _now_ready(self, info: ModelInfo, warm_s: float) -> None:

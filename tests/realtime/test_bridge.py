@@ -15,6 +15,7 @@ from realtime.metrics import Metrics
 
 FACTORY = "tests.realtime.fake_engine:make"
 RESTART_S = 3.0
+PATIENCE_S = 20.0
 
 
 class Ear:
@@ -22,16 +23,22 @@ class Ear:
 
     def __init__(self, bridge: Bridge, utterance_id: str) -> None:
         self.events: list[WorkerEvent] = []
-        self.is_speaking = asyncio.Event()
+        self.has_spoken = asyncio.Event()
         self.end: asyncio.Future[WorkerEvent] = asyncio.get_running_loop().create_future()
         bridge.submit(Add(Utterance(utterance_id, "heart")), self)
 
     def __call__(self, event: WorkerEvent) -> None:
         self.events.append(event)
         if isinstance(event, AudioChunk):
-            self.is_speaking.set()
+            self.has_spoken.set()
         else:
             self.end.set_result(event)
+
+    async def speaking(self) -> None:
+        await asyncio.wait_for(self.has_spoken.wait(), PATIENCE_S)
+
+    async def ended(self) -> WorkerEvent:
+        return await asyncio.wait_for(asyncio.shield(self.end), PATIENCE_S)
 
 
 def say(bridge: Bridge, utterance_id: str, text: str, *, is_all: bool = True) -> Ear:
@@ -68,7 +75,7 @@ async def doubled() -> AsyncIterator[Bridge]:
 async def test_events_reach_their_listener_alone(bridge: Bridge) -> None:
     ears = [say(bridge, f"u{number}", "word " * number) for number in range(1, 5)]
     for number, ear in enumerate(ears, 1):
-        assert isinstance(await ear.end, Finished)
+        assert isinstance(await ear.ended(), Finished)
         assert {event.utterance_id for event in ear.events} == {f"u{number}"}
         assert len(ear.events) == 4 * number + 1
     assert bridge.open_utterances == 0
@@ -76,10 +83,10 @@ async def test_events_reach_their_listener_alone(bridge: Bridge) -> None:
 
 async def test_after_an_abort_the_listener_hears_nothing(bridge: Bridge) -> None:
     ear = say(bridge, "u", "word " * 50)
-    await ear.is_speaking.wait()
+    await ear.speaking()
     bridge.submit(Abort("u"))
     count = len(ear.events)
-    assert isinstance(await say(bridge, "v", "word").end, Finished)
+    assert isinstance(await say(bridge, "v", "word").ended(), Finished)
     assert len(ear.events) == count
     stops = bridge._metrics.registry.get_sample_value("footlights_stop_seconds_count")
     assert stops == 1
@@ -91,22 +98,22 @@ async def test_a_listener_that_fails_does_not_disturb_the_others(bridge: Bridge)
 
     bridge.submit(Add(Utterance("bad", "heart")), fail)
     bridge.submit(AppendText("bad", "word " * 5, 0))
-    assert isinstance(await say(bridge, "good", "word " * 5).end, Finished)
+    assert isinstance(await say(bridge, "good", "word " * 5).ended(), Finished)
 
 
 async def test_kill_9_fails_all_that_speak_and_heals_fast(doubled: Bridge) -> None:
     ears = [say(doubled, f"u{number}", "word " * 500) for number in range(3)]
     for ear in ears:
-        await ear.is_speaking.wait()
+        await ear.speaking()
     assert doubled.worker_pid is not None
     os.kill(doubled.worker_pid, signal.SIGKILL)
     started_s = time.perf_counter()
     for ear in ears:
-        end = await ear.end
+        end = await ear.ended()
         assert isinstance(end, Failed)
         assert (end.code, end.retryable) == ("worker_lost", True)
     # Not told to wait: the next utterance is spoken by the next worker.
-    assert isinstance(await say(doubled, "next", "word").end, Finished)
+    assert isinstance(await say(doubled, "next", "word").ended(), Finished)
     assert time.perf_counter() - started_s < RESTART_S
     assert doubled.is_ready
     assert doubled.restarts == 1
@@ -115,16 +122,16 @@ async def test_kill_9_fails_all_that_speak_and_heals_fast(doubled: Bridge) -> No
 
 async def kill_while_speaking(bridge: Bridge, utterance_id: str) -> None:
     ear = say(bridge, utterance_id, "word " * 500)
-    await ear.is_speaking.wait()
+    await ear.speaking()
     assert bridge.worker_pid is not None
     os.kill(bridge.worker_pid, signal.SIGKILL)
-    assert isinstance(await ear.end, Failed)
+    assert isinstance(await ear.ended(), Failed)
 
 
 async def test_it_heals_again_and_again(doubled: Bridge) -> None:
     for number in range(1, 4):
         await kill_while_speaking(doubled, f"killed {number}")
-        assert isinstance(await say(doubled, f"u{number}", "word").end, Finished)
+        assert isinstance(await say(doubled, f"u{number}", "word").ended(), Finished)
         assert doubled.restarts == number
 
 
@@ -134,23 +141,33 @@ async def test_a_lost_standby_is_replaced(doubled: Bridge) -> None:
     os.kill(doubled._standby.process.pid, signal.SIGKILL)
     await doubled._standby.lost.wait()
     await kill_while_speaking(doubled, "killed")
-    assert isinstance(await say(doubled, "u", "word").end, Finished)
+    assert isinstance(await say(doubled, "u", "word").ended(), Finished)
 
 
 async def test_a_worker_that_exits_in_a_step_is_replaced() -> None:
     bridge = await start(BridgeConfig(FACTORY, has_standby=False))
     await bridge.wait_ready()
-    end = await say(bridge, "u", "!exit ").end
+    end = await say(bridge, "u", "!exit ").ended()
     assert isinstance(end, Failed)
     assert end.code == "worker_lost"
-    assert isinstance(await say(bridge, "v", "word").end, Finished)
+    assert isinstance(await say(bridge, "v", "word").ended(), Finished)
     await bridge.stop()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_signals_to_the_whole_group_leave_the_worker_to_the_gateway(bridge: Bridge, number: int) -> None:
+    ear = say(bridge, "u", "word " * 20)
+    await ear.speaking()
+    assert bridge.worker_pid is not None
+    os.kill(bridge.worker_pid, number)
+    assert isinstance(await ear.ended(), Finished)
+    assert bridge.restarts == 0
 
 
 async def test_a_worker_that_hangs_is_replaced() -> None:
     bridge = await start(BridgeConfig(FACTORY, has_standby=False, probe_s=0.1, stall_s=0.5))
     await bridge.wait_ready()
-    end = await say(bridge, "u", "!hang ").end
+    end = await say(bridge, "u", "!hang ").ended()
     assert isinstance(end, Failed)
     assert end.code == "worker_lost"
     await bridge.stop()
@@ -159,7 +176,7 @@ async def test_a_worker_that_hangs_is_replaced() -> None:
 async def test_a_slow_but_living_worker_is_left_alone() -> None:
     bridge = await start(BridgeConfig(FACTORY, {"step_s": 0.05}, has_standby=False, probe_s=0.05, stall_s=0.5))
     await bridge.wait_ready()
-    assert isinstance(await say(bridge, "u", "word " * 5).end, Finished)
+    assert isinstance(await say(bridge, "u", "word " * 5).ended(), Finished)
     await asyncio.sleep(0.7)
     assert bridge.restarts == 0
     await bridge.stop()
@@ -173,7 +190,7 @@ async def test_a_start_that_fails_says_why(factory: str, reason: str) -> None:
     bridge = await start(BridgeConfig(factory, backoff_s=5))
     with pytest.raises(WorkerStartError, match=reason):
         await bridge.wait_ready()
-    end = await say(bridge, "u", "word").end
+    end = await say(bridge, "u", "word").ended()
     assert isinstance(end, Failed)
     assert end.code == "worker_lost"
     await bridge.stop()
@@ -181,10 +198,10 @@ async def test_a_start_that_fails_says_why(factory: str, reason: str) -> None:
 
 async def test_a_stop_fails_what_is_open_and_ends_the_processes(doubled: Bridge) -> None:
     ear = say(doubled, "u", "word " * 500)
-    await ear.is_speaking.wait()
+    await ear.speaking()
     pids = [doubled.worker_pid, doubled._standby.process.pid if doubled._standby else None]
     await doubled.stop()
-    end = await ear.end
+    end = await ear.ended()
     assert isinstance(end, Failed)
     assert end.code == "shutting_down"
     for pid in pids:

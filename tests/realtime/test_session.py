@@ -361,6 +361,7 @@ class TestCancel:
     def test_ended_contexts_are_forgotten_in_time(self, stage: Stage) -> None:
         for number in range(REMEMBERED_CONTEXTS + 1):
             stage.receive(ContextOpen(f"c{number}"), Cancel(f"c{number}"))
+        assert len(stage.session._by_index) == REMEMBERED_CONTEXTS
         stage.receive(Cancel("c0"))
         assert stage.last_error.code == "unknown_context"
         stage.receive(Cancel("c1"))

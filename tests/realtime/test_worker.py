@@ -1,6 +1,7 @@
 """The worker's loop, in a thread here: commands to calls, errors to events."""
 
 import logging
+import multiprocessing
 import threading
 import time
 from collections.abc import Iterator
@@ -18,11 +19,14 @@ from realtime.commands import (
     AppendText,
     Finish,
     Flush,
+    Imported,
     Pause,
     Probe,
+    Ready,
     Rejected,
     Report,
     Resume,
+    Start,
     Stop,
     WorkerEvent,
 )
@@ -116,6 +120,25 @@ def test_an_engine_that_is_due_later_is_stepped_then() -> None:
     loop.join(5)
     ours.close()
     theirs.close()
+
+
+def test_a_worker_ends_with_its_gateway() -> None:
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    process = spawn.Process(target=worker.main, args=(theirs, "tests.realtime.fake_engine:make"))
+    process.start()
+    theirs.close()
+    assert ours.poll(20)
+    assert ours.recv() == Imported()
+    ours.send(Start({"step_s": 0.001}))
+    assert ours.poll(20)
+    assert isinstance(ours.recv(), Ready)
+    for command in (Add(Utterance("u", "heart")), AppendText("u", "word " * 1000, 0)):
+        ours.send(command)
+    ours.close()
+    process.join(10)
+    assert process.exitcode == 0
+    process.close()
 
 
 class TestApply:
