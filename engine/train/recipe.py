@@ -123,4 +123,5 @@ def manifest() -> dict[str, Any]:
         "languages": ["en"],
         "licence": "Apache-2.0",
         "sampling": {"temperature": 0.6, "top_p": 0.8},
+        "renew_rows": 400,
     }
