@@ -6,6 +6,7 @@
 import { PlayoutQueue } from "./playout.js";
 
 const FALLBACK_BLOCK = 1024; // samples: 43 ms at 24 kHz
+const MAX_GUESS_MS = 60; // a report that is later than this says nothing about now
 
 export class Player extends EventTarget {
   /** Must be called from a user's action: browsers keep an AudioContext silent otherwise. */
@@ -24,6 +25,8 @@ export class Player extends EventTarget {
     this.post = post;
     this.state = { id: null, position: 0, buffered: 0, played: 0, dry: 0, waiting: true };
     this.seenAt = context.currentTime;
+    this.stoppedAt = context.currentTime;
+    this.last = { id: null, ms: 0 };
     this.sounding = null; // stream whose first sound was last announced
     this.meter = context.createAnalyser();
     this.meter.fftSize = 512;
@@ -65,10 +68,18 @@ export class Player extends EventTarget {
 
   /** What is being heard: `{id, ms}`, extrapolated from the last report and less the device's own latency. */
   get heard() {
-    const { id, position, waiting } = this.state;
-    const since = waiting ? 0 : 1000 * (this.context.currentTime - this.seenAt);
-    const ms = (1000 * position) / this.rate + Math.min(since, 60) - this.latencyMs;
-    return { id, ms: Math.max(0, ms) };
+    const { id, position, buffered, waiting } = this.state;
+    const sinceMs = 1000 * (this.context.currentTime - (waiting ? this.stoppedAt : this.seenAt));
+    // While it sounds the queue has gone on since it reported; when it has stopped the device still empties itself.
+    const onMs = waiting ? Math.min(sinceMs, this.latencyMs) : Math.min(sinceMs, MAX_GUESS_MS, this.#ms(buffered));
+    const ms = Math.max(0, this.#ms(position) + onMs - this.latencyMs);
+    // A guess may have gone too far, but what was heard is not unheard.
+    this.last = { id, ms: id === this.last.id ? Math.max(ms, this.last.ms) : ms };
+    return this.last;
+  }
+
+  #ms(samples) {
+    return (1000 * samples) / this.rate;
   }
 
   #receive(message) {
@@ -76,6 +87,7 @@ export class Player extends EventTarget {
       const before = this.state;
       this.state = message.state;
       this.seenAt = this.context.currentTime;
+      if (this.state.waiting && !before.waiting) this.stoppedAt = this.seenAt;
       if (!this.state.waiting && this.state.id !== this.sounding) {
         this.sounding = this.state.id;
         this.#emit("sounding", this.sounding);

@@ -92,8 +92,7 @@ export class Speaker extends EventTarget {
     const at = await this.player.clear();
     const reports = stopped.map((utterance) => {
       utterance.isOver = true;
-      const playedMs = at && at.id === utterance.id ? (1000 * at.position) / this.rate - this.player.latencyMs : 0;
-      return this.#cancel(utterance, Math.max(0, playedMs));
+      return this.#cancel(utterance, at && at.id === utterance.id ? this.#heardMs(at) : 0);
     });
     const [report] = await Promise.all(reports);
     if (report) this.#emit("stopped", report);
@@ -140,6 +139,12 @@ export class Speaker extends EventTarget {
       this.utterances.delete(id);
       this.#emit("finished", utterance);
     });
+  }
+
+  /** How much of a stream that stopped at `position` had left the device. */
+  #heardMs({ id, position }) {
+    const { last, latencyMs } = this.player;
+    return Math.max((1000 * position) / this.rate - latencyMs, last.id === id ? last.ms : 0, 0);
   }
 
   #live(id) {
