@@ -19,8 +19,8 @@ LINK_PARENTHESES = 8
 """Closing parentheses a link's target may have."""
 TITLE_BOUND = 256
 """Characters of the title behind a link's target."""
-SHORT_LINE = 60
-"""Characters of a line that was broken on purpose rather than wrapped."""
+SHORT_LINE = 48
+"""Seen characters of a line that was broken on purpose rather than wrapped."""
 
 _ENTITY = re.compile(r"&(#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,7});")
 _OPEN_ENTITY = re.compile(r"&#?[A-Za-z0-9]{0,8}")

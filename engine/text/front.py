@@ -6,6 +6,7 @@ complete.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from engine.errors import UnknownLanguageError, UtteranceStateError
 from engine.text.assemble import Assembler
@@ -107,10 +108,12 @@ class TextFront:
         while queue and queue[0].is_settled:
             word = queue[0]
             following = queue[1] if len(queue) > 1 else None
-            if following is None and not is_closed and (needs_next(word) or _needs_next_sound(word)):
+            is_waited_for = needs_next(word)
+            if following is None and not is_closed and (is_waited_for or _needs_next_sound(word)):
                 break
             queue.popleft()
-            reading = read(self._left, word, following, self._lexicon)
+            # What happens to be known must not count, or the reading would depend on how the text was cut.
+            reading = read(self._left, word, following if is_waited_for else None, self._lexicon)
             self._left = reading.left
             if reading.spoken:
                 spoken.extend(self._word(word, reading, following))
@@ -121,7 +124,8 @@ class TextFront:
         if not reading.pause and (word.follower or following is not None):
             sound_after = ANY_WORD
             if following is not None and reading.spoken.rsplit(None, 1)[-1].lower() in NEEDS_NEXT_SOUND:
-                sound_after = (read(reading.left, following, None, self._lexicon).spoken.split() or [ANY_WORD])[0]
+                alone = replace(following, follower="")
+                sound_after = (read(reading.left, alone, None, self._lexicon).spoken.split() or [ANY_WORD])[0]
         phonemes = phonemise_word(self._sentence, reading.spoken, reading.pause, sound_after)
         if not phonemes:
             self._silent += 1

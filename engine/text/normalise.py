@@ -33,6 +33,7 @@ OPERATOR_NAMES = {
     "!=": "is not equal to", "&": "and", "@": "at", "%": "percent",
 }  # fmt: skip
 _AFTER_NUMBER = frozenset("*÷×<>−%/")
+FIRST_OF_MAGNITUDES = frozenset(magnitude[0] for magnitude in MAGNITUDES)
 _ROMAN = {
     "II": "2", "III": "3", "IV": "4", "VI": "6", "VII": "7", "VIII": "8", "IX": "9", "XI": "11", "XII": "12",
     "XIII": "13", "XIV": "14", "XV": "15", "XVI": "16",
@@ -74,21 +75,23 @@ class Reading:
 
 
 def needs_next(word: RawWord) -> bool:
-    """Whether the next word may change how ``word`` is read."""
+    """Whether the next word decides how ``word`` is read; its first character, already known, mostly rules that out."""
     if word.is_operator:
         return True
-    core = word.core
-    if core[-1] == "." and not word.pause:
-        return True
+    core, follower = word.core, word.follower
     if word.pause:
         return word.pause == "." and core in UNITS
-    if core.isalpha():
-        return core in SHORT_MONTHS
-    return core[0] in "$£€+" or is_bare_integer(core)
+    if core[-1] == ".":
+        return follower.isupper() and core[:-1] not in BEFORE_NUMBER and core[:-1].lower() not in SHORTENED
+    if core in SHORT_MONTHS or core[0] == "+":
+        return follower.isdigit()
+    if core[0] in "$£€":
+        return follower in FIRST_OF_MAGNITUDES
+    return is_bare_integer(core) and (follower.isupper() or follower.isdigit())
 
 
 def read(left: Left, word: RawWord, following: RawWord | None, lexicon: Mapping[str, str]) -> Reading:
-    """How ``word`` is said between ``left`` and ``following`` (None at an end, at a flush or when not known).
+    """How ``word`` is said between ``left`` and ``following``; None at an end, at a flush and unless ``needs_next``.
 
     ``lexicon`` respells words, as they are written or in lower case, before any other rule.
     """
@@ -164,7 +167,7 @@ def _plain(left: Left, core: str, after: str) -> str:
 
 def _abbreviation(left: Left, word: RawWord, core: str, after: str) -> Reading:
     """A word whose full stop may or may not end the sentence as well."""
-    is_number_next = after[:1].isdigit()
+    is_number_next = word.follower.isdigit()
     is_name_next = after[:1].isupper() and after not in SENTENCE_STARTERS
     lower = core.lower()
     ends = bool(after) and after[:1].isupper() and not is_name_next
@@ -174,7 +177,7 @@ def _abbreviation(left: Left, word: RawWord, core: str, after: str) -> Reading:
     elif core == "St":
         spoken = "Saint" if is_name_next else "Street"
     elif core in BEFORE_NUMBER:
-        if is_number_next or (core.lower() == "p" and after[:1].isdigit()):
+        if is_number_next:
             spoken, ends = BEFORE_NUMBER[core], False
         else:
             spoken, ends = core, True
