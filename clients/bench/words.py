@@ -1,0 +1,75 @@
+"""Word errors between what was to be said and what a recogniser heard."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.text.front import explain
+
+_NOT_WORDS = re.compile(r"[^a-z' ]+")
+_FIGURES = re.compile(r"\S*\d\S*")
+SAME = {
+    "mr": "mister",
+    "mrs": "missus",
+    "dr": "doctor",
+    "st": "saint",
+    "vs": "versus",
+    "ok": "okay",
+    "alright": "all right",
+    "grey": "gray",
+    "colour": "color",
+    "favourite": "favorite",
+    "neighbour": "neighbor",
+    "theatre": "theater",
+    "centre": "center",
+    "travelled": "traveled",
+}
+"""Spellings of one sound; the recogniser chooses freely among them."""
+
+
+@dataclass(frozen=True)
+class WordErrors:
+    """Fewest substitutions, insertions and deletions, and the words there should have been."""
+
+    errors: int
+    words: int
+
+    @property
+    def rate(self) -> float:
+        """Errors per word; above 1 when much was heard that was not there."""
+        return self.errors / self.words if self.words else float(self.errors > 0)
+
+
+def normalise(text: str) -> list[str]:
+    """Words without case, punctuation, accents and freedom of spelling; figures are spelled out."""
+    text = _FIGURES.sub(_spelled, text.replace("’", "'"))
+    text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    words = (word.strip("'") for word in _NOT_WORDS.sub(" ", text).split())
+    return " ".join(SAME.get(word, word) for word in words).split()
+
+
+def word_errors(reference: str, heard: str) -> WordErrors:
+    """Errors in ``heard``. Both are normalised; words written together or apart are the same."""
+    expected = normalise(reference)
+    return WordErrors(edit_distance(expected, normalise(heard)), len(expected))
+
+
+def edit_distance(expected: Sequence[str], heard: Sequence[str]) -> int:
+    """Fewest word edits; one word for two that spell the same together ("sun set", "sunset") costs nothing."""
+    rows = [list(range(len(heard) + 1))]
+    for i, word in enumerate(expected, 1):
+        row = [i]
+        for j, other in enumerate(heard, 1):
+            best = min(rows[i - 1][j] + 1, row[j - 1] + 1, rows[i - 1][j - 1] + (word != other))
+            if i > 1 and expected[i - 2] + word == other:
+                best = min(best, rows[i - 2][j - 1])
+            if j > 1 and heard[j - 2] + other == word:
+                best = min(best, rows[i - 1][j - 2])
+            row.append(best)
+        rows.append(row)
+    return rows[-1][-1]
+
+
+def _spelled(figures: re.Match[str]) -> str:
+    return " ".join(word.spoken for word in explain(figures.group()))
