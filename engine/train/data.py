@@ -11,9 +11,10 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from engine.codec.vocoder import LOG_F0
 from engine.config import ModelConfig
 from engine.model.aligned import AlignedWindow
-from engine.train.features import Take
+from engine.train.features import SUBFRAMES_PER_UNIT, Take
 from engine.train.quantiser import Quantiser
 from engine.train.recipe import SIL, TEACHER_VOICES, aligned_prefix, symbol_ids, turn_prefix
 
@@ -35,6 +36,22 @@ class CodedTake:
     codes: NDArray[np.int64]
     nearest: NDArray[np.int16]
     weights: NDArray[np.float16]
+
+
+def vary(take: Take, rng: np.random.Generator) -> Take:
+    """The same speech on another frame grid and a shade higher or louder: new codes for the same text.
+
+    The grid moves by a whole unit half of the time, which durations follow exactly, and by a quarter of one either way.
+    """
+    features, durations = take.features, list(take.durations)
+    if rng.random() < 0.5 and durations[0] > 1:
+        features, durations = features[SUBFRAMES_PER_UNIT:], [durations[0] - 1, *durations[1:]]
+    jitter = int(rng.integers(-1, 2))
+    features = np.concatenate([features[:1], features]) if jitter < 0 else features[jitter:]
+    features = features.copy()
+    features[:, 0] += rng.normal(0, 0.12)
+    features[:, LOG_F0] += rng.normal(0, 0.015)
+    return replace(take, features=features, durations=tuple(durations))
 
 
 def encode_take(take: Take, quantiser: Quantiser) -> CodedTake:

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from engine.model.decoder import Decoder, initialise
-from engine.train.data import CodedTake, ExampleBuilder, Sampler, encode_take
+from engine.train.data import CodedTake, ExampleBuilder, Sampler, encode_take, vary
 from engine.train.features import load_takes
 from engine.train.loss import compute_losses
 from engine.train.quantiser import Quantiser
@@ -51,7 +51,7 @@ def optimisers(decoder: Decoder, lr: float) -> list[torch.optim.Optimizer]:
         is_table = "embed" in name or "head" in name or "router" in name or "conv" in name
         (matrices if parameter.ndim == 2 and not is_table else rest).append(parameter)
     return [
-        torch.optim.Muon(matrices, lr=lr, weight_decay=0.02, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.Muon(matrices, lr=lr, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"),
         torch.optim.AdamW(rest, lr=lr, betas=(0.9, 0.95), weight_decay=0.02),
     ]
 
@@ -63,13 +63,18 @@ def learning_rate(step: int, steps: int, warmup: int = 100, decay_share: float =
     return rise * max(0.02, fall)
 
 
-def load_coded(folders: list[Path], quantiser: Quantiser) -> tuple[list[CodedTake], list[CodedTake]]:
-    """Training and held-out takes, encoded."""
+def load_coded(
+    folders: list[Path], quantiser: Quantiser, variants: int, rng: np.random.Generator
+) -> tuple[list[CodedTake], list[CodedTake]]:
+    """Training takes in ``variants`` variations each, and held-out takes as they are, encoded."""
     train: list[CodedTake] = []
     held: list[CodedTake] = []
     for folder in folders:
         for take in load_takes(folder):
-            (held if is_held_out(take.text) else train).append(encode_take(take, quantiser))
+            if is_held_out(take.text):
+                held.append(encode_take(take, quantiser))
+            else:
+                train.extend(encode_take(vary(take, rng), quantiser) for _ in range(variants))
     return train, held
 
 
@@ -89,11 +94,14 @@ class Trainer:
         self.checkpoint = args.out / "training.pt"
         if self.checkpoint.exists():
             self._resume()
-        takes, held = load_coded(args.features, self.quantiser)
-        frames = sum(len(t.codes) for t in takes)
-        print(f"{len(takes)} takes, {frames / 72000:.2f} h; {len(held)} held out; step {self.step}", flush=True)
-        tokenizer = build_tokenizer()
         rng = np.random.default_rng(args.seed + self.step)
+        takes, held = load_coded(args.features, self.quantiser, args.variants, rng)
+        frames = sum(len(t.codes) for t in takes) / args.variants
+        print(
+            f"{len(takes) // args.variants} takes, {frames / 72000:.2f} h; {len(held)} held out; step {self.step}",
+            flush=True,
+        )
+        tokenizer = build_tokenizer()
         self.noise = torch.Generator().manual_seed(args.seed + self.step)
         self.sampler = Sampler(takes, ExampleBuilder(self.config, tokenizer, rng), args.rows, args.turn_share)
         held_builder = ExampleBuilder(self.config, tokenizer, np.random.default_rng(0))
@@ -195,6 +203,7 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--hidden", type=int, default=256, help="the size dial")
     parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--variants", type=int, default=4, help="variations of each take (pitch, level, frame grid)")
     parser.add_argument("--turn-share", type=float, default=0.15, help="examples in turn form (text rows first)")
     parser.add_argument("--average", type=float, default=0.99, help="decay of the averaged weights")
     parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True)
