@@ -18,6 +18,8 @@ from engine.train.quantiser import Quantiser
 from engine.train.recipe import build_tokenizer, model_config
 from engine.train.texts import is_held_out
 
+FRAMES_PER_HOUR = 72_000
+
 
 def initialise_from_codebooks(decoder: Decoder, quantiser: Quantiser, seed: int) -> None:
     """Start code embeddings and heads from the codec's own geometry: near codes start near.
