@@ -24,7 +24,8 @@ from starlette.websockets import WebSocket
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from engine.errors import ConfigError
-from realtime.bridge import Bridge, WorkerStartError
+from realtime.bridge import Bridge
+from realtime.crew import WorkerStartError
 from realtime.guard import Guard
 from realtime.limits import Admission
 from realtime.metrics import Metrics

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.errors import ConfigError
-from realtime.bridge import BridgeConfig
+from realtime.crew import WorkerSettings
 from realtime.guard import is_loopback
 from realtime.limits import LimitSettings
 from realtime.strict import FieldError, bounded, read
@@ -50,7 +50,7 @@ class FileSettings:
 
     server: ServerSettings = ServerSettings()
     limits: LimitSettings = LimitSettings()
-    worker: BridgeConfig = field(default_factory=BridgeConfig)
+    worker: WorkerSettings = field(default_factory=WorkerSettings)
 
 
 @dataclass(frozen=True)

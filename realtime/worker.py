@@ -8,7 +8,6 @@ import importlib
 import logging
 import signal
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -35,6 +34,7 @@ from realtime.commands import (
     Stop,
     WorkerEvent,
 )
+from realtime.faults import describe
 
 logger = logging.getLogger(__name__)
 
@@ -172,9 +172,7 @@ def apply(engine: EngineLike, command: Command) -> list[WorkerEvent]:
             return [Rejected(utterance_id, command.append_index, error.code, str(error))]
         logger.debug("%s of %s is void: %s", type(command).__name__, utterance_id, error.code)
     except Exception as error:
-        # Not the message: it may quote the user's text.
-        trace = "".join(traceback.format_tb(error.__traceback__))
-        logger.error("%s of %s raised %s\n%s", type(command).__name__, utterance_id, type(error).__name__, trace)
+        logger.error("%s of %s raised %s", type(command).__name__, utterance_id, describe(error))
         _try_abort(engine, utterance_id)
         return [Failed(utterance_id, "internal", f"the engine failed ({type(error).__name__})", retryable=True)]
     return []
@@ -202,4 +200,4 @@ def _try_abort(engine: EngineLike, utterance_id: str) -> None:
     try:
         engine.abort(utterance_id)
     except Exception as error:
-        logger.error("abort of %s raised %s", utterance_id, type(error).__name__)
+        logger.error("abort of %s raised %s", utterance_id, describe(error))

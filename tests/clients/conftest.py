@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from realtime.app import make_server
-from realtime.bridge import BridgeConfig
+from realtime.crew import WorkerSettings
 from realtime.limits import LimitSettings
 from realtime.settings import ServerSettings, Settings
 
@@ -23,7 +23,7 @@ def settings_for(
     return Settings(
         server=ServerSettings(port=0),
         limits=limits or LimitSettings(),
-        worker=BridgeConfig(
+        worker=WorkerSettings(
             factory=FAKE_ENGINE, arguments={"step_s": step_s, "frames_per_word": frames_per_word}, has_standby=False
         ),
         api_key=api_key,

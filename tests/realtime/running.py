@@ -12,7 +12,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 
 from realtime.app import Gateway, Server, make_server
-from realtime.bridge import BridgeConfig
+from realtime.crew import WorkerSettings
 from realtime.limits import LimitSettings
 from realtime.protocol import (
     SUBPROTOCOL,
@@ -69,7 +69,7 @@ class RunningServer:
 def running(
     *,
     limits: LimitSettings | None = None,
-    worker: BridgeConfig | None = None,
+    worker: WorkerSettings | None = None,
     api_key: str | None = None,
     **server: Any,
 ) -> Iterator[RunningServer]:
@@ -77,7 +77,7 @@ def running(
     settings = Settings(
         ServerSettings(port=0, **server),
         limits or LimitSettings(),
-        replace(worker or BridgeConfig(), factory=FACTORY),
+        replace(worker or WorkerSettings(), factory=FACTORY),
         api_key,
     )
     uvicorn_server, listener = make_server(settings)

@@ -11,7 +11,7 @@ import pytest
 
 from engine.errors import ConfigError
 from realtime.app import WEB_FOLDER, make_server
-from realtime.bridge import BridgeConfig
+from realtime.crew import WorkerSettings
 from realtime.metrics import Metrics
 from realtime.protocol import AudioMessage, Cancel, SessionStart, TextAppend, TextEnd
 from realtime.settings import ServerSettings, Settings
@@ -120,7 +120,7 @@ class TestLogs:
 
 class TestStarts:
     def test_a_model_that_cannot_be_loaded_ends_the_server(self) -> None:
-        settings = Settings(ServerSettings(port=0), worker=BridgeConfig("tests.realtime.fake_engine:broken"))
+        settings = Settings(ServerSettings(port=0), worker=WorkerSettings("tests.realtime.fake_engine:broken"))
         server, listener = make_server(settings)
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()

@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from engine.core import AudioChunk, Failed, Finished, Utterance
-from realtime.bridge import Bridge, BridgeConfig, WorkerStartError
+from realtime.bridge import Bridge
 from realtime.commands import Abort, Add, AppendText, Finish, WorkerEvent
+from realtime.crew import WorkerSettings, WorkerStartError
 from realtime.metrics import Metrics
 
 FACTORY = "tests.realtime.fake_engine:make"
@@ -49,7 +50,7 @@ def say(bridge: Bridge, utterance_id: str, text: str, *, is_all: bool = True) ->
     return ear
 
 
-async def start(config: BridgeConfig) -> Bridge:
+async def start(config: WorkerSettings) -> Bridge:
     bridge = Bridge(config, Metrics())
     await bridge.start()
     return bridge
@@ -57,7 +58,7 @@ async def start(config: BridgeConfig) -> Bridge:
 
 @pytest.fixture
 async def bridge() -> AsyncIterator[Bridge]:
-    bridge = await start(BridgeConfig(FACTORY, {"step_s": 0.002}, has_standby=False))
+    bridge = await start(WorkerSettings(FACTORY, {"step_s": 0.002}, has_standby=False))
     await bridge.wait_ready()
     yield bridge
     await bridge.stop()
@@ -66,7 +67,7 @@ async def bridge() -> AsyncIterator[Bridge]:
 @pytest.fixture
 async def doubled() -> AsyncIterator[Bridge]:
     """A bridge with a standby."""
-    bridge = await start(BridgeConfig(FACTORY, {"step_s": 0.002}))
+    bridge = await start(WorkerSettings(FACTORY, {"step_s": 0.002}))
     await bridge.wait_ready()
     yield bridge
     await bridge.stop()
@@ -128,6 +129,23 @@ async def kill_while_speaking(bridge: Bridge, utterance_id: str) -> None:
     assert isinstance(await ear.ended(), Failed)
 
 
+async def test_a_warm_standby_takes_over_at_once() -> None:
+    bridge = await start(WorkerSettings(FACTORY, {"step_s": 0.002, "warm_s": 1.0}))
+    await bridge.wait_ready()
+    standby = bridge._crew._standby if bridge._crew else None
+    assert standby is not None
+    await asyncio.wait_for(standby.ready.wait(), PATIENCE_S)
+    pid = bridge.standby_pid
+    await kill_while_speaking(bridge, "killed")
+    started_s = time.perf_counter()
+    assert bridge.worker_pid == pid
+    assert bridge.is_ready
+    assert isinstance(await say(bridge, "u", "word").ended(), Finished)
+    assert time.perf_counter() - started_s < 0.8
+    assert bridge.standby_pid not in (None, pid)
+    await bridge.stop()
+
+
 async def test_it_heals_again_and_again(doubled: Bridge) -> None:
     for number in range(1, 4):
         await kill_while_speaking(doubled, f"killed {number}")
@@ -136,16 +154,16 @@ async def test_it_heals_again_and_again(doubled: Bridge) -> None:
 
 
 async def test_a_lost_standby_is_replaced(doubled: Bridge) -> None:
-    assert doubled._standby is not None
-    assert doubled._standby.process.pid is not None
-    os.kill(doubled._standby.process.pid, signal.SIGKILL)
-    await doubled._standby.lost.wait()
+    standby = doubled._crew._standby if doubled._crew else None
+    assert standby is not None
+    standby.process.kill()
+    await asyncio.wait_for(standby.lost.wait(), PATIENCE_S)
     await kill_while_speaking(doubled, "killed")
     assert isinstance(await say(doubled, "u", "word").ended(), Finished)
 
 
 async def test_a_worker_that_exits_in_a_step_is_replaced() -> None:
-    bridge = await start(BridgeConfig(FACTORY, has_standby=False))
+    bridge = await start(WorkerSettings(FACTORY, has_standby=False))
     await bridge.wait_ready()
     end = await say(bridge, "u", "!exit ").ended()
     assert isinstance(end, Failed)
@@ -165,7 +183,7 @@ async def test_signals_to_the_whole_group_leave_the_worker_to_the_gateway(bridge
 
 
 async def test_a_worker_that_hangs_is_replaced() -> None:
-    bridge = await start(BridgeConfig(FACTORY, has_standby=False, probe_s=0.1, stall_s=0.5))
+    bridge = await start(WorkerSettings(FACTORY, has_standby=False, probe_s=0.1, stall_s=0.5))
     await bridge.wait_ready()
     end = await say(bridge, "u", "!hang ").ended()
     assert isinstance(end, Failed)
@@ -174,7 +192,7 @@ async def test_a_worker_that_hangs_is_replaced() -> None:
 
 
 async def test_a_slow_but_living_worker_is_left_alone() -> None:
-    bridge = await start(BridgeConfig(FACTORY, {"step_s": 0.05}, has_standby=False, probe_s=0.05, stall_s=0.5))
+    bridge = await start(WorkerSettings(FACTORY, {"step_s": 0.05}, has_standby=False, probe_s=0.05, stall_s=0.5))
     await bridge.wait_ready()
     assert isinstance(await say(bridge, "u", "word " * 5).ended(), Finished)
     await asyncio.sleep(0.7)
@@ -187,7 +205,7 @@ async def test_a_slow_but_living_worker_is_left_alone() -> None:
     [("tests.realtime.fake_engine:broken", "no such checkpoint"), ("no.such:engine", "no.such:engine")],
 )
 async def test_a_start_that_fails_says_why(factory: str, reason: str) -> None:
-    bridge = await start(BridgeConfig(factory, backoff_s=5))
+    bridge = await start(WorkerSettings(factory, backoff_s=5))
     with pytest.raises(WorkerStartError, match=reason):
         await bridge.wait_ready()
     end = await say(bridge, "u", "word").ended()
@@ -199,7 +217,7 @@ async def test_a_start_that_fails_says_why(factory: str, reason: str) -> None:
 async def test_a_stop_fails_what_is_open_and_ends_the_processes(doubled: Bridge) -> None:
     ear = say(doubled, "u", "word " * 500)
     await ear.speaking()
-    pids = [doubled.worker_pid, doubled._standby.process.pid if doubled._standby else None]
+    pids = [doubled.worker_pid, doubled.standby_pid]
     await doubled.stop()
     end = await ear.ended()
     assert isinstance(end, Failed)
@@ -211,7 +229,7 @@ async def test_a_stop_fails_what_is_open_and_ends_the_processes(doubled: Bridge)
 
 
 async def test_the_loop_stays_free_while_the_worker_is_busy() -> None:
-    bridge = await start(BridgeConfig(FACTORY, {"step_s": 1.0, "frames_per_word": 1}, has_standby=False))
+    bridge = await start(WorkerSettings(FACTORY, {"step_s": 1.0, "frames_per_word": 1}, has_standby=False))
     await bridge.wait_ready()
     ear = say(bridge, "u", "word")
     longest_s = 0.0

@@ -9,7 +9,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
-from realtime.bridge import BridgeConfig
+from realtime.crew import WorkerSettings
 from realtime.guard import is_loopback
 from realtime.protocol import SUBPROTOCOL, SessionReady, SessionStart, decode_server, encode, key_subprotocol
 from tests.realtime.running import RunningServer, running
@@ -19,7 +19,7 @@ KEY = "sésame, open"
 
 @pytest.fixture(scope="module")
 def locked() -> Iterator[RunningServer]:
-    worker = BridgeConfig(has_standby=False)
+    worker = WorkerSettings(has_standby=False)
     with running(worker=worker, api_key=KEY, allowed_origins=("https://Stage.example",)) as made:
         yield made
 

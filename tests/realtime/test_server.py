@@ -14,7 +14,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
-from realtime.bridge import BridgeConfig
+from realtime.crew import WorkerSettings
 from realtime.limits import LimitSettings
 from realtime.protocol import (
     MAX_CLIENT_MESSAGE_BYTES,
@@ -46,7 +46,7 @@ TEXT = "Good evening, this costs $20 — and that is all."
 
 @pytest.fixture(scope="module")
 def slow() -> Iterator[RunningServer]:
-    with running(worker=BridgeConfig(arguments={"step_s": 0.03}, has_standby=False)) as made:
+    with running(worker=WorkerSettings(arguments={"step_s": 0.03}, has_standby=False)) as made:
         yield made
 
 
@@ -198,7 +198,7 @@ class TestCancel:
 
 class TestSockets:
     async def test_pings_are_answered_during_synthesis(self) -> None:
-        with running(worker=BridgeConfig(arguments={"step_s": 1.0}, has_standby=False)) as busy:
+        with running(worker=WorkerSettings(arguments={"step_s": 1.0}, has_standby=False)) as busy:
             async with client(busy) as peer:
                 await peer.send(TextAppend("word " * 50))
                 await peer.read_until(AudioMessage)
@@ -223,7 +223,7 @@ class TestSockets:
         await until(lambda: server.gateway.admission.sessions == 0)
 
     async def test_a_half_open_socket_is_given_up(self) -> None:
-        with running(worker=BridgeConfig(has_standby=False), ping_s=0.3) as impatient:
+        with running(worker=WorkerSettings(has_standby=False), ping_s=0.3) as impatient:
             raw = socket.create_connection(("127.0.0.1", impatient.port))
             key = "dGhlIHNhbXBsZSBub25jZQ=="
             raw.sendall(
@@ -235,7 +235,7 @@ class TestSockets:
             raw.close()
 
     async def test_a_client_that_froze_amid_its_audio_is_given_up(self) -> None:
-        with running(worker=BridgeConfig(arguments={"step_s": 0.002}, has_standby=False), ping_s=0.3) as impatient:
+        with running(worker=WorkerSettings(arguments={"step_s": 0.002}, has_standby=False), ping_s=0.3) as impatient:
             async with client(impatient, sock=narrow_socket(impatient)) as frozen:
                 await frozen.send(TextAppend("word " * 200))
                 await frozen.read_until(AudioMessage)
@@ -273,7 +273,7 @@ class TestSockets:
 
     async def test_a_slow_reader_waits_alone(self) -> None:
         limits = LimitSettings(outbox_high_bytes=20_000, outbox_low_bytes=5_000, lead_ms=600_000)
-        with running(worker=BridgeConfig(arguments={"step_s": 0.002}, has_standby=False), limits=limits) as hasty:
+        with running(worker=WorkerSettings(arguments={"step_s": 0.002}, has_standby=False), limits=limits) as hasty:
             start = SessionStart(1, audio=AudioFormat(sample_rate=48_000))
             async with client(hasty, start, max_queue=1, sock=narrow_socket(hasty)) as slow:
                 await slow.send(TextAppend("word " * 200), TextEnd())
@@ -289,7 +289,7 @@ class TestSockets:
 
     async def test_the_lead_is_bounded(self) -> None:
         limits = LimitSettings(lead_ms=1000)
-        with running(worker=BridgeConfig(arguments={"step_s": 0.005}, has_standby=False), limits=limits) as measured:
+        with running(worker=WorkerSettings(arguments={"step_s": 0.005}, has_standby=False), limits=limits) as measured:
             async with client(measured) as peer:
                 started_s = time.perf_counter()
                 await peer.send(TextAppend("word " * 12), TextEnd())
@@ -316,7 +316,7 @@ def resident_bytes() -> int:
 
 class TestWorkerLoss:
     async def test_kill_9_is_an_error_for_those_who_speak_and_the_socket_lives(self) -> None:
-        with running(worker=BridgeConfig(arguments={"step_s": 0.01})) as victim:
+        with running(worker=WorkerSettings(arguments={"step_s": 0.01})) as victim:
             async with client(victim) as peer, client(victim) as other:
                 await peer.send(ContextOpen("a"), ContextOpen("b"))
                 await peer.send(TextAppend("word " * 500, "a"), TextAppend("word " * 500, "b"))
@@ -403,7 +403,7 @@ class TestRefusals:
 
     async def test_sessions_of_a_server_and_late_starters(self) -> None:
         limits = LimitSettings(sessions=2, start_s=0.3, bad_messages=2)
-        with running(worker=BridgeConfig(has_standby=False), limits=limits) as small:
+        with running(worker=WorkerSettings(has_standby=False), limits=limits) as small:
             async with client(small), connect(small.stream_url, proxy=None) as silent:
                 async with connect(small.stream_url, proxy=None) as third:
                     error = decode_server(await third.recv())
@@ -426,7 +426,7 @@ class TestRefusals:
 
     async def test_a_client_that_only_asks_is_shut_out(self) -> None:
         limits = LimitSettings(outbox_max_bytes=64 * 1024, close_s=0.2)
-        with running(worker=BridgeConfig(has_standby=False), limits=limits) as small:
+        with running(worker=WorkerSettings(has_standby=False), limits=limits) as small:
             async with client(small, max_queue=1, sock=narrow_socket(small)) as greedy:
 
                 async def ask_on() -> None:
@@ -441,7 +441,7 @@ class TestRefusals:
 
 class TestStop:
     async def test_sessions_are_told(self) -> None:
-        with running(worker=BridgeConfig(arguments={"step_s": 0.02}, has_standby=False)) as server:
+        with running(worker=WorkerSettings(arguments={"step_s": 0.02}, has_standby=False)) as server:
             async with client(server) as peer:
                 await peer.send(TextAppend("word " * 500))
                 await peer.read_until(AudioMessage)
@@ -453,7 +453,7 @@ class TestStop:
                 assert peer.connection.close_code == 1012
 
     async def test_draining_lets_speech_end_and_nobody_in(self) -> None:
-        with running(worker=BridgeConfig(arguments={"step_s": 0.02}, has_standby=False)) as server:
+        with running(worker=WorkerSettings(arguments={"step_s": 0.02}, has_standby=False)) as server:
             async with client(server) as peer:
                 await peer.send(TextAppend("word " * 10), TextEnd())
                 await peer.read_until(AudioMessage)

@@ -6,7 +6,8 @@ from typing import Any, cast
 
 from starlette.websockets import WebSocket
 
-from realtime.bridge import Bridge, BridgeConfig
+from realtime.bridge import Bridge
+from realtime.crew import WorkerSettings
 from realtime.limits import LimitSettings
 from realtime.metrics import Metrics
 from realtime.protocol import Ping, Pong, decode_server, encode
@@ -36,7 +37,7 @@ async def test_a_burst_of_messages_leaves_the_others_their_turn() -> None:
     metrics = Metrics()
     socket = ReadySocket([encode(Ping(str(number))) for number in range(500)])
     session = Session("s", INFO, LimitSettings(), time.monotonic, metrics)
-    driver = StreamDriver(cast(WebSocket, socket), session, Bridge(BridgeConfig(), metrics), LimitSettings())
+    driver = StreamDriver(cast(WebSocket, socket), session, Bridge(WorkerSettings(), metrics), LimitSettings())
     running = asyncio.create_task(driver.run())
     turns = 0
     while socket.texts:
