@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 import mimetypes
-import secrets
 import signal
 import socket
 import time
@@ -15,24 +14,18 @@ from types import FrameType
 import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
-from starlette.websockets import WebSocket
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from engine.errors import ConfigError
-from realtime.bridge import Bridge
 from realtime.crew import WorkerStartError
+from realtime.gateway import Gateway
 from realtime.guard import Guard
-from realtime.limits import Admission
-from realtime.metrics import Metrics
-from realtime.protocol import MAX_CLIENT_MESSAGE_BYTES, SUBPROTOCOL, CloseCode, ErrorCode
-from realtime.session import Session
+from realtime.protocol import MAX_CLIENT_MESSAGE_BYTES
 from realtime.settings import Settings, check
-from realtime.websocket import StreamDriver, refuse
 
 logger = logging.getLogger(__name__)
 
@@ -48,94 +41,6 @@ SOCKET_SEND_BYTES = 128 * 1024
 """Kernel buffer of a connection: what lies in it can no longer be dropped by a cancel."""
 ABORT_S = 1.0
 """After the end of a session: time to flush the connection before it is torn down."""
-SHUT_S = 0.5
-"""Time for the last messages of sessions that are shut when the server stops."""
-
-
-class Gateway:
-    """What all connections share. One per server."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.metrics = Metrics()
-        self.bridge = Bridge(settings.worker, self.metrics)
-        self.admission = Admission(settings.limits.sessions)
-        self.start_error: WorkerStartError | None = None
-        self._drivers: dict[StreamDriver, asyncio.Task[object]] = {}
-
-    @property
-    def open_contexts(self) -> int:
-        """Utterances in work."""
-        return self.bridge.open_utterances
-
-    async def stream(self, websocket: WebSocket) -> None:
-        """`/v1/stream`."""
-        offers = websocket.scope.get("subprotocols", ())
-        await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in offers else None)
-        info = self.bridge.info
-        if self.admission.is_draining:
-            self.metrics.sessions_refused.labels("shutting_down").inc()
-            await refuse(websocket, ErrorCode.SHUTTING_DOWN, "the server is shutting down", CloseCode.RESTART)
-        elif info is None:
-            self.metrics.sessions_refused.labels("warming").inc()
-            await refuse(websocket, ErrorCode.BUSY, "the model is still being loaded", CloseCode.BUSY)
-        elif not self.admission.try_enter():
-            self.metrics.sessions_refused.labels("busy").inc()
-            text = f"all {self.settings.limits.sessions} sessions are taken; try again later"
-            await refuse(websocket, ErrorCode.BUSY, text, CloseCode.BUSY)
-        else:
-            limits = self.settings.limits
-            session = Session(secrets.token_hex(8), info, limits, time.monotonic, self.metrics)
-            driver = StreamDriver(websocket, session, self.bridge, limits)
-            task = asyncio.current_task()
-            assert task is not None
-            self._drivers[driver] = task
-            try:
-                with self.metrics.sessions.track_inprogress():
-                    await driver.run()
-            finally:
-                del self._drivers[driver]
-                self.admission.leave()
-
-    async def shut_sessions(self) -> None:
-        """Tells every session that the server stops, and gives the messages time to leave."""
-        for driver in list(self._drivers):
-            driver.shut(ErrorCode.SHUTTING_DOWN, "the server is shutting down", CloseCode.RESTART)
-        if self._drivers:
-            await asyncio.wait(self._drivers.values(), timeout=SHUT_S)
-
-    async def voices(self, request: Request) -> Response:
-        """`/v1/voices`: the model and what it can speak with."""
-        info = self.bridge.info
-        if info is None:
-            return _error(503, "busy", "the model is still being loaded")
-        return JSONResponse(
-            {
-                "model": info.name,
-                "voices": [{"id": voice} for voice in info.voices],
-                "languages": list(info.languages),
-                "sample_rate": info.sample_rate,
-                "frame_ms": info.frame_ms,
-                "licence": info.licence,
-                "notes": list(info.notes),
-            }
-        )
-
-    async def health(self, request: Request) -> Response:
-        """`/healthz`: the gateway itself answers."""
-        return JSONResponse({"status": "ok", "worker_restarts": self.bridge.restarts})
-
-    async def readiness(self, request: Request) -> Response:
-        """`/readyz`: 200 while new sessions are welcome, else 503."""
-        if self.admission.is_draining:
-            return JSONResponse({"status": "shutting_down"}, 503)
-        if not self.bridge.is_ready or self.bridge.info is None:
-            return JSONResponse({"status": "warming"}, 503)
-        return JSONResponse({"status": "ready", "model": self.bridge.info.name})
-
-    async def show_metrics(self, request: Request) -> Response:
-        """`/metrics`: Prometheus text."""
-        return Response(self.metrics.render(), media_type=self.metrics.content_type)
 
 
 class PageFiles(StaticFiles):
@@ -200,10 +105,6 @@ async def _await_model(gateway: Gateway) -> None:
 
 def _page_paths() -> list[str]:
     return ["/" + path.relative_to(WEB_FOLDER).as_posix() for path in WEB_FOLDER.rglob("*") if path.is_file()]
-
-
-def _error(status: int, code: str, message: str) -> Response:
-    return JSONResponse({"error": {"code": code, "message": message}}, status)
 
 
 # ---------------------------------------------------------------------------------------------- the server process

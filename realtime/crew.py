@@ -28,6 +28,8 @@ class WorkerSettings:
     """Keep a second process, so that a restart is fast."""
     is_standby_warm: bool = True
     """The standby has its model loaded too: no time is lost, but the memory of a second model. Else it has its code."""
+    standby_delay_s: float = 1.0
+    """A standby is made this long after a worker went into service, which has the processors to itself until then."""
     probe_s: float = 5.0
     stall_s: float = 30.0
     """A worker without a sign of life for this long is killed."""
@@ -171,9 +173,7 @@ class Crew:
             self._first_start.set_result(info)
         self._on_ready(info)
         if self._config.has_standby and self._standby is None:
-            self._standby = self._hire()
-            if self._config.is_standby_warm:
-                self._standby.ask_to_start(self._config.arguments)
+            self._keep(self._hire_standby())
 
     # ------------------------------------------------------------------------------------------ deaths
 
@@ -240,6 +240,13 @@ class Crew:
 
     def _hire(self) -> Worker:
         return Worker(self._config.factory, self._receive)
+
+    async def _hire_standby(self) -> None:
+        await asyncio.sleep(self._config.standby_delay_s)
+        if self._standby is None:
+            self._standby = self._hire()
+            if self._config.is_standby_warm:
+                self._standby.ask_to_start(self._config.arguments)
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -4,18 +4,16 @@ A driver (WebSocket, WebRTC) carries the actions out in order and tells the sess
 full, when the time asked for has come and when the connection is gone.
 """
 
-import itertools
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from engine.core import AudioChunk, Failed, Finished, ModelInfo, Policy, Utterance
+from realtime.actions import Action, Close, DropAudio, Send, SendAudio, Submit
 from realtime.audio import MessageCutter
 from realtime.commands import (
     Abort,
     Add,
     AppendText,
-    Command,
     Finish,
     Flush,
     Pause,
@@ -46,7 +44,6 @@ from realtime.protocol import (
     Played,
     Pong,
     ProtocolError,
-    ServerMessage,
     SessionReady,
     SessionStart,
     TextAppend,
@@ -56,50 +53,7 @@ from realtime.protocol import (
     Word,
     Words,
 )
-
-REMEMBERED_CONTEXTS = 32
-REMEMBERED_CHARACTERS = 200_000
-"""Ended contexts are kept for `Heard`, up to these bounds."""
-CONTEXT_INDEXES = 1 << 16
-
-
-@dataclass(frozen=True)
-class Send:
-    """Send this message."""
-
-    message: ServerMessage
-
-
-@dataclass(frozen=True)
-class SendAudio:
-    """Send this audio; call `Session.audio_sent` when it has left."""
-
-    audio: AudioMessage
-
-
-@dataclass(frozen=True)
-class DropAudio:
-    """Throw away the unsent audio of this context index."""
-
-    index: int
-
-
-@dataclass(frozen=True)
-class Submit:
-    """Give the command to the bridge, with `Session.engine_event` listening."""
-
-    command: Command
-
-
-@dataclass(frozen=True)
-class Close:
-    """Send what is queued, then close the connection."""
-
-    code: int
-    reason: str
-
-
-Action = Send | SendAudio | DropAudio | Submit | Close
+from realtime.roster import Roster
 
 
 @dataclass
@@ -129,14 +83,9 @@ class Session:
         self._metrics = metrics
         self._defaults: SessionStart | None = None
         self._output_rate = info.sample_rate
-        self._numbers = itertools.count()
         self._is_default_used = False
         self._is_congested = False
-        self._live: dict[str, Context] = {}
-        self._by_utterance: dict[str, Context] = {}
-        self._ended: OrderedDict[str, Context] = OrderedDict()
-        self._by_index: dict[int, Context] = {}
-        """Live and remembered contexts."""
+        self._contexts = Roster(session_id, info.sample_rate)
 
     @property
     def is_started(self) -> bool:
@@ -146,7 +95,7 @@ class Session:
     @property
     def open_contexts(self) -> int:
         """Contexts that have not ended."""
-        return len(self._live)
+        return len(self._contexts)
 
     # ------------------------------------------------------------------------------------------ the client's messages
 
@@ -215,21 +164,20 @@ class Session:
     def _open(self, message: ContextOpen) -> list[Action]:
         assert self._defaults is not None
         context_id = message.context
-        if context_id in self._live:
+        if self._contexts.live(context_id):
             return [self._refuse(ErrorCode.BAD_STATE, "the context is open already", context_id)]
         self._is_default_used |= context_id == DEFAULT_CONTEXT
         voice = message.voice or self._defaults.voice or self._info.voices[0]
         language = message.language or self._defaults.language or self._info.languages[0]
-        context = self._make_context(context_id, voice)
+        context = self._contexts.make(context_id, voice, self._output_rate)
         problem = self._unknown_name(voice, language)
-        if problem is None and len(self._live) >= self._limits.contexts:
+        if problem is None and len(self._contexts) >= self._limits.contexts:
             problem = ErrorCode.TOO_MANY_CONTEXTS, f"at most {self._limits.contexts} contexts at a time: end one first"
         if problem is not None:
             # It never began, and the client that waits for its end gets one.
-            self._remember(context)
+            self._contexts.end(context)
             return [self._error(*problem, context_id, is_terminal=True, is_retryable=problem[0] == "too_many_contexts")]
-        self._live[context_id] = context
-        self._by_utterance[context.utterance_id] = context
+        self._contexts.begin(context)
         self._metrics.contexts.inc()
         self.totals.contexts += 1
         policy = Policy(message.policy or self._defaults.policy)
@@ -240,7 +188,7 @@ class Session:
         actions: list[Action] = []
         if message.context == DEFAULT_CONTEXT and not self._is_default_used:
             actions = self._open(ContextOpen(DEFAULT_CONTEXT))
-            if DEFAULT_CONTEXT not in self._live:
+            if not self._contexts.live(DEFAULT_CONTEXT):
                 return actions
         context = self._writable(message.context)
         if isinstance(context, Send):
@@ -265,7 +213,7 @@ class Session:
         return [Submit(Finish(context.utterance_id))]
 
     def _played(self, message: Played) -> list[Action]:
-        context = self._live.get(message.context) or self._ended.get(message.context)
+        context = self._contexts.live(message.context) or self._contexts.ended(message.context)
         if context is None:
             return [self._unknown(message.context)]
         context.playout.acknowledge(message.ms, self._clock())
@@ -273,14 +221,14 @@ class Session:
 
     def _cancel(self, message: Cancel) -> list[Action]:
         now_s = self._clock()
-        context = self._live.get(message.context) or self._ended.get(message.context)
+        context = self._contexts.live(message.context) or self._contexts.ended(message.context)
         if context is None:
             return [self._unknown(message.context)]
         if message.played_ms is not None:
             context.playout.acknowledge(message.played_ms, now_s)
         account = asdict(context.account(now_s))
         drop = DropAudio(context.index)
-        if context.context_id not in self._live:
+        if not self._contexts.live(context.context_id):
             # Done was sent and its audio may still lie in the outbox: the listener wants no more of it.
             return [drop, Send(Heard(context.context_id, **account))]
         self._end(context, "cancelled")
@@ -290,8 +238,8 @@ class Session:
 
     def _writable(self, context_id: str) -> "Context | Send":
         """The context, if it takes text; else the answer that says why not."""
-        context = self._live.get(context_id)
-        if context is None and context_id in self._ended:
+        context = self._contexts.live(context_id)
+        if context is None and self._contexts.ended(context_id):
             return self._refuse(ErrorCode.BAD_STATE, "the context has ended; context.open starts it anew", context_id)
         if context is None:
             return self._unknown(context_id)
@@ -314,7 +262,7 @@ class Session:
 
     def engine_event(self, event: WorkerEvent) -> list[Action]:
         """Applies an event. Those of utterances that have ended come too late and do nothing."""
-        context = self._by_utterance.get(event.utterance_id)
+        context = self._contexts.of_utterance(event.utterance_id)
         if context is None:
             return []
         match event:
@@ -387,7 +335,7 @@ class Session:
 
     def audio_sent(self, audio: AudioMessage) -> None:
         """The driver has sent this audio."""
-        context = self._by_index.get(audio.index)
+        context = self._contexts.of_index(audio.index)
         if context is not None:
             context.sent(audio)
 
@@ -395,7 +343,7 @@ class Session:
         """The driver's outbox has filled up, or emptied again: the engine makes nothing for a reader that lags."""
         self._is_congested = is_congested
         actions: list[Action] = []
-        for context in self._live.values():
+        for context in self._contexts:
             actions += self._pause(context, "reader") if is_congested else self._resume(context, "reader")
         return actions
 
@@ -404,14 +352,14 @@ class Session:
         now_s = self._clock()
         waits_s = [
             (context.playout.lead_ms(now_s) - self._limits.resume_lead_ms) / 1000
-            for context in self._live.values()
+            for context in self._contexts
             if "lead" in context.pause_causes
         ]
         return now_s + max(0.0, min(waits_s)) if waits_s else None
 
     def tick(self) -> list[Action]:
         """Resumes the contexts whose lead has been played away."""
-        return [action for context in self._live.values() for action in self._check_lead(context)]
+        return [action for context in self._contexts for action in self._check_lead(context)]
 
     def _check_lead(self, context: Context) -> list[Action]:
         lead_ms = context.playout.lead_ms(self._clock())
@@ -420,7 +368,7 @@ class Session:
         return self._resume(context, "lead") if lead_ms <= self._limits.resume_lead_ms else []
 
     def _pause(self, context: Context, cause: str) -> list[Action]:
-        if context.context_id not in self._live or cause in context.pause_causes:
+        if not self._contexts.live(context.context_id) or cause in context.pause_causes:
             return []
         was_paused = bool(context.pause_causes)
         context.pause_causes.add(cause)
@@ -428,7 +376,7 @@ class Session:
         return [] if was_paused else [Submit(Pause(context.utterance_id))]
 
     def _resume(self, context: Context, cause: str) -> list[Action]:
-        if context.context_id not in self._live or cause not in context.pause_causes:
+        if not self._contexts.live(context.context_id) or cause not in context.pause_causes:
             return []
         context.pause_causes.remove(cause)
         return [] if context.pause_causes else [Submit(Resume(context.utterance_id))]
@@ -441,7 +389,7 @@ class Session:
             return []
         self.is_closed = True
         actions: list[Action] = []
-        for context in list(self._live.values()):
+        for context in self._contexts:
             self._end(context, "lost")
             self._metrics.cancels.labels("lost").inc()
             actions.append(Submit(Abort(context.utterance_id)))
@@ -452,7 +400,7 @@ class Session:
         if self.is_closed:
             return []
         actions: list[Action] = []
-        for context in list(self._live.values()):
+        for context in self._contexts:
             self._end(context, "error")
             actions += [DropAudio(context.index), Submit(Abort(context.utterance_id))]
             actions.append(self._error(code, text, context.context_id, is_terminal=True, is_retryable=is_retryable))
@@ -467,37 +415,9 @@ class Session:
         return [Submit(Abort(context.utterance_id)), error]
 
     def _end(self, context: Context, how: str) -> None:
-        del self._live[context.context_id]
-        del self._by_utterance[context.utterance_id]
+        self._contexts.end(context)
         self._metrics.contexts.dec()
         self._metrics.contexts_ended.labels(how).inc()
-        self._remember(context)
-
-    def _make_context(self, context_id: str, voice: str) -> Context:
-        forgotten = self._ended.pop(context_id, None)
-        if forgotten is not None:
-            del self._by_index[forgotten.index]
-        number = next(self._numbers)
-        while number % CONTEXT_INDEXES in self._by_index:
-            number = next(self._numbers)
-        context = Context(
-            context_id,
-            number % CONTEXT_INDEXES,
-            f"{self.session_id}.{number}",
-            voice,
-            self._info.sample_rate,
-            self._output_rate,
-        )
-        self._by_index[context.index] = context
-        return context
-
-    def _remember(self, context: Context) -> None:
-        self._ended[context.context_id] = context
-        while len(self._ended) > REMEMBERED_CONTEXTS or (
-            len(self._ended) > 1 and sum(ended.characters for ended in self._ended.values()) > REMEMBERED_CHARACTERS
-        ):
-            _, oldest = self._ended.popitem(last=False)
-            del self._by_index[oldest.index]
 
     def _refuse(self, code: str, text: str, context_id: str | None = None) -> Send:
         """An error about a message alone."""

@@ -8,12 +8,13 @@ from collections.abc import MutableMapping
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from realtime.actions import Action, Close, DropAudio, Send, SendAudio, Submit
 from realtime.bridge import Bridge
 from realtime.commands import WorkerEvent
 from realtime.limits import LimitSettings
 from realtime.outbox import Closing, Outbox, Outgoing
 from realtime.protocol import ClientMessage, CloseCode, Error, ErrorCode, ProtocolError, decode_client, encode
-from realtime.session import Action, Close, DropAudio, Send, SendAudio, Session, Submit
+from realtime.session import Session
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from realtime.app import Gateway, Server, make_server
+from realtime.app import Server, make_server
 from realtime.crew import WorkerSettings
+from realtime.gateway import Gateway
 from realtime.limits import LimitSettings
 from realtime.protocol import (
     SUBPROTOCOL,

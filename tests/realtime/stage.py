@@ -6,11 +6,12 @@ from typing import TypeVar
 import numpy as np
 
 from engine.core import AudioChunk, Finished, ModelInfo, WordTiming
+from realtime.actions import Action, Close, DropAudio, Send, SendAudio, Submit
 from realtime.commands import Command
 from realtime.limits import LimitSettings
 from realtime.metrics import Metrics
 from realtime.protocol import AudioMessage, ClientMessage, Error, ProtocolError, ServerMessage, SessionStart
-from realtime.session import Action, Close, DropAudio, Send, SendAudio, Session, Submit
+from realtime.session import Session
 
 M = TypeVar("M")
 
@@ -63,7 +64,7 @@ class Stage:
                     self.close = action
 
     def utterance(self, context: str = "main") -> str:
-        return self.session._live[context].utterance_id
+        return self.session._contexts._live[context].utterance_id
 
     def speak(self, context: str, first_sample: int, samples: int, *words: WordTiming) -> None:
         chunk = AudioChunk(self.utterance(context), first_sample, np.zeros(samples, np.float32), words)

@@ -11,8 +11,9 @@ import pytest
 from engine.core import AudioChunk, Failed, Finished, Utterance
 from realtime.bridge import Bridge
 from realtime.commands import Abort, Add, AppendText, Finish, WorkerEvent
-from realtime.crew import WorkerSettings, WorkerStartError
+from realtime.crew import Worker, WorkerSettings, WorkerStartError
 from realtime.metrics import Metrics
+from tests.realtime.running import until
 
 FACTORY = "tests.realtime.fake_engine:make"
 RESTART_S = 3.0
@@ -67,10 +68,21 @@ async def bridge() -> AsyncIterator[Bridge]:
 @pytest.fixture
 async def doubled() -> AsyncIterator[Bridge]:
     """A bridge with a standby."""
-    bridge = await start(WorkerSettings(FACTORY, {"step_s": 0.002}))
+    bridge = await start(WorkerSettings(FACTORY, {"step_s": 0.002}, standby_delay_s=0))
     await bridge.wait_ready()
+    await standby_of(bridge)
     yield bridge
     await bridge.stop()
+
+
+async def standby_of(bridge: Bridge) -> Worker:
+    """The standby, warm."""
+    await until(lambda: bridge.standby_pid is not None, PATIENCE_S)
+    assert bridge._crew is not None
+    standby = bridge._crew._standby
+    assert standby is not None
+    await asyncio.wait_for(standby.ready.wait(), PATIENCE_S)
+    return standby
 
 
 async def test_events_reach_their_listener_alone(bridge: Bridge) -> None:
@@ -130,19 +142,16 @@ async def kill_while_speaking(bridge: Bridge, utterance_id: str) -> None:
 
 
 async def test_a_warm_standby_takes_over_at_once() -> None:
-    bridge = await start(WorkerSettings(FACTORY, {"step_s": 0.002, "warm_s": 1.0}))
+    bridge = await start(WorkerSettings(FACTORY, {"step_s": 0.002, "warm_s": 1.0}, standby_delay_s=0))
     await bridge.wait_ready()
-    standby = bridge._crew._standby if bridge._crew else None
-    assert standby is not None
-    await asyncio.wait_for(standby.ready.wait(), PATIENCE_S)
-    pid = bridge.standby_pid
+    pid = (await standby_of(bridge)).process.pid
     await kill_while_speaking(bridge, "killed")
     started_s = time.perf_counter()
     assert bridge.worker_pid == pid
     assert bridge.is_ready
     assert isinstance(await say(bridge, "u", "word").ended(), Finished)
     assert time.perf_counter() - started_s < 0.8
-    assert bridge.standby_pid not in (None, pid)
+    assert (await standby_of(bridge)).process.pid != pid
     await bridge.stop()
 
 
@@ -154,8 +163,7 @@ async def test_it_heals_again_and_again(doubled: Bridge) -> None:
 
 
 async def test_a_lost_standby_is_replaced(doubled: Bridge) -> None:
-    standby = doubled._crew._standby if doubled._crew else None
-    assert standby is not None
+    standby = await standby_of(doubled)
     standby.process.kill()
     await asyncio.wait_for(standby.lost.wait(), PATIENCE_S)
     await kill_while_speaking(doubled, "killed")

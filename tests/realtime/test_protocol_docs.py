@@ -14,7 +14,7 @@ from realtime.protocol import (
     decode_server,
     encode,
 )
-from realtime.session import REMEMBERED_CHARACTERS, REMEMBERED_CONTEXTS
+from realtime.roster import REMEMBERED_CHARACTERS, REMEMBERED_CONTEXTS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
 EXAMPLES = re.findall(r"### `([a-z.]+)`\n(?:(?!###).)*?```json\n(.*?)\n```", TEXT, re.DOTALL)

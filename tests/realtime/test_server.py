@@ -269,7 +269,7 @@ class TestSockets:
             assert server.gateway.bridge.open_utterances == 0
             assert len(server.gateway.bridge._aborted_at_s) <= 1
             (driver,) = server.gateway._drivers
-            assert len(driver._session._by_index) == len(driver._session._ended) == 32
+            assert len(driver._session._contexts._by_index) == len(driver._session._contexts._ended) == 32
 
     async def test_a_slow_reader_waits_alone(self) -> None:
         limits = LimitSettings(outbox_high_bytes=20_000, outbox_low_bytes=5_000, lead_ms=600_000)

@@ -34,7 +34,7 @@ from realtime.protocol import (
     TextRevise,
     Words,
 )
-from realtime.session import CONTEXT_INDEXES, REMEMBERED_CONTEXTS
+from realtime.roster import CONTEXT_INDEXES, REMEMBERED_CONTEXTS
 from tests.realtime.stage import FRAME, RATE, Stage, word
 
 
@@ -147,12 +147,12 @@ class TestContexts:
     def test_indexes_differ_while_they_matter(self, stage: Stage) -> None:
         stage.receive(ContextOpen("a"))
         stage.speak("a", 0, FRAME)
-        stage.session._numbers = itertools.count(CONTEXT_INDEXES - 10)
+        stage.session._contexts._numbers = itertools.count(CONTEXT_INDEXES - 10)
         for number in range(20):
             stage.receive(ContextOpen(f"c{number}"), Cancel(f"c{number}"))
         utterances = [command.utterance_id for command in stage.commands if isinstance(command, Add)]
         assert len(set(utterances)) == 21
-        stage.session._numbers = itertools.count(2 * CONTEXT_INDEXES)
+        stage.session._contexts._numbers = itertools.count(2 * CONTEXT_INDEXES)
         stage.receive(ContextOpen("b"))
         stage.speak("a", FRAME, FRAME)
         stage.speak("b", 0, FRAME)
@@ -361,7 +361,7 @@ class TestCancel:
     def test_ended_contexts_are_forgotten_in_time(self, stage: Stage) -> None:
         for number in range(REMEMBERED_CONTEXTS + 1):
             stage.receive(ContextOpen(f"c{number}"), Cancel(f"c{number}"))
-        assert len(stage.session._by_index) == REMEMBERED_CONTEXTS
+        assert len(stage.session._contexts._by_index) == REMEMBERED_CONTEXTS
         stage.receive(Cancel("c0"))
         assert stage.last_error.code == "unknown_context"
         stage.receive(Cancel("c1"))

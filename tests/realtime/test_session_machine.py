@@ -254,7 +254,7 @@ class SessionMachine(RuleBasedStateMachine):
                 self.speeches[utterance.utterance_id] = Speech(utterance.utterance_id)
                 context = next(
                     name
-                    for name, live in self.stage.session._live.items()
+                    for name, live in self.stage.session._contexts._live.items()
                     if live.utterance_id == utterance.utterance_id
                 )
                 assert context not in self.lives or self.lives[context].ends
@@ -300,7 +300,7 @@ class SessionMachine(RuleBasedStateMachine):
         assert not life.ends
         life.ends.append(message)
         for speech in self.speeches.values():
-            if speech.utterance_id not in self.stage.session._by_utterance:
+            if speech.utterance_id not in self.stage.session._contexts._by_utterance:
                 speech.is_over = True
         if isinstance(message, Done) and self.stage.is_sending:
             assert message.audio_messages == life.messages
@@ -312,13 +312,13 @@ class SessionMachine(RuleBasedStateMachine):
 
     @invariant()
     def tables_are_bounded(self) -> None:
-        session = self.stage.session
-        assert len(session._live) <= LIMITS.contexts
-        assert set(session._by_utterance) == {context.utterance_id for context in session._live.values()}
-        assert not set(session._live) & set(session._ended)
-        assert len(session._by_index) == len(session._live) + len(session._ended)
+        roster = self.stage.session._contexts
+        assert len(roster._live) <= LIMITS.contexts
+        assert set(roster._by_utterance) == {context.utterance_id for context in roster._live.values()}
+        assert not set(roster._live) & set(roster._ended)
+        assert len(roster._by_index) == len(roster._live) + len(roster._ended)
         gauge = self.stage.metrics.registry.get_sample_value("footlights_contexts")
-        assert gauge == len(session._live)
+        assert gauge == len(roster._live)
 
 
 TestSessionMachine = SessionMachine.TestCase
