@@ -20,6 +20,7 @@ from engine.errors import WeightsError
 from engine.model.attention import Attention
 from engine.model.codebooks import TowerLayer
 from engine.model.decoder import BackboneLayer, Decoder
+from engine.model.moe import Experts
 from engine.model.recurrent import GatedDeltaNet
 
 CONFIG_FILE = "config.json"
@@ -153,6 +154,7 @@ def _backbone_layer(layer: BackboneLayer, config: ModelConfig, index: int) -> It
     yield "mlp.shared_expert.gate_proj.weight", _stored(gate)
     yield "mlp.shared_expert.up_proj.weight", _stored(up)
     yield "mlp.shared_expert.down_proj.weight", _stored(moe.shared.down.weight.detach())
+    assert isinstance(moe.experts, Experts), "only plain weights have a checkpoint"
     for x, (gate_up, down) in enumerate(zip(moe.experts.gate_up.detach(), moe.experts.down.detach(), strict=True)):
         gate, up = gate_up.chunk(2)
         yield f"mlp.experts.{x}.gate_proj.weight", _stored(gate)

@@ -132,13 +132,14 @@ class KVMemory(Memory):
         """Write keys and values [B, T, G, D] of one layer; returns all up to the span's end, each [B, G, end, D]."""
         all_keys, all_values = self._keys[layer], self._values[layer]
         if span.is_uniform:
-            all_keys[:, :, span.start : span.end] = keys.transpose(1, 2)
-            all_values[:, :, span.start : span.end] = values.transpose(1, 2)
+            rows = span.end - span.start
+            all_keys.narrow(2, span.start, rows).copy_(keys.transpose(1, 2))
+            all_values.narrow(2, span.start, rows).copy_(values.transpose(1, 2))
         else:
             place = (span.sequence_index, slice(None), span.position_index)
             all_keys[place] = keys[span.sequence_index, span.row_index]
             all_values[place] = values[span.sequence_index, span.row_index]
-        return all_keys[:, :, : span.end], all_values[:, :, : span.end]
+        return all_keys.narrow(2, 0, span.end), all_values.narrow(2, 0, span.end)
 
     def advance(self, span: Span) -> None:
         """Count the span's rows as held, once every layer has written them."""

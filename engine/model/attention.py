@@ -3,14 +3,12 @@
 Axes: B sequences, T rows, S rows of memory, N query heads, G KV heads, D head dimension, H hidden.
 """
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.cache.kv import KVMemory, Span
-from engine.model.linear import Linear
+from engine.model.linear import Leaf, Linear
 from engine.model.norm import rms_norm
 from engine.model.rotary import Rotation
 
@@ -52,13 +50,11 @@ def _attend_to_learn(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     return out.transpose(1, 2).reshape(batch, rows, heads * dim)
 
 
-class Attention(nn.Module):
+class Attention(Leaf):
     """Attention whose output is gated by a sigmoid of the input; queries and keys are normed per head.
 
     One projection makes ``[queries | keys | values | gates]``; ``qk_gain`` [2, D] holds the gains of the two norms.
     """
-
-    __call__: Callable[..., Tensor]
 
     def __init__(self, hidden: int, heads: int, kv_heads: int, head_dim: int, eps: float, layer: int) -> None:
         super().__init__()

@@ -17,7 +17,7 @@ from engine.cache.kv import KVMemory, Span
 from engine.config import TowerConfig
 from engine.model.attention import Attention
 from engine.model.feed_forward import FeedForward
-from engine.model.linear import Embedding, Linear
+from engine.model.linear import Embedding, Leaf, Linear
 from engine.model.norm import RMSNorm
 from engine.model.rotary import Rotary, Rotation
 
@@ -25,10 +25,8 @@ ChooseCodes = Callable[[Tensor, int], Tensor]
 """``choose(logits [B, V], codebook)`` -> codes [B] (int64) of that codebook."""
 
 
-class TowerLayer(nn.Module):
+class TowerLayer(Leaf):
     """Joins a code's embedding to the running hidden state, then attention and feed-forward."""
-
-    __call__: Callable[..., Tensor]
 
     def __init__(self, config: TowerConfig, layer: int) -> None:
         super().__init__()

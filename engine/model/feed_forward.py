@@ -1,11 +1,9 @@
 """The gated feed-forward block of the tower and of the shared expert."""
 
-from collections.abc import Callable
-
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from engine.model.linear import Linear
+from engine.model.linear import Leaf, Linear
 
 
 def swiglu(gate_up: Tensor) -> Tensor:
@@ -14,10 +12,8 @@ def swiglu(gate_up: Tensor) -> Tensor:
     return F.silu(gate) * up
 
 
-class FeedForward(nn.Module):
+class FeedForward(Leaf):
     """``down(silu(gate x) * up x)``, gate and up in one projection."""
-
-    __call__: Callable[..., Tensor]
 
     def __init__(self, hidden: int, intermediate: int) -> None:
         super().__init__()

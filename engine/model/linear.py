@@ -1,16 +1,26 @@
 """Linear layers and tables that start without numbers: weights are loaded, or drawn by ``initialise``."""
 
-from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-class Linear(nn.Module):
-    """``x @ weight.T + bias`` with ``weight`` [outputs, inputs]."""
+class Leaf(nn.Module):
+    """A module whose call is its ``forward`` and nothing else: hooks are ignored.
 
-    __call__: Callable[..., Tensor]
+    A step of a small model calls hundreds of leaves, and looking for hooks costs as much as some of them compute.
+    """
+
+    def __call__(self, *args: Any) -> Tensor:
+        """``forward``."""
+        out: Tensor = self.forward(*args)
+        return out
+
+
+class Linear(Leaf):
+    """``x @ weight.T + bias`` with ``weight`` [outputs, inputs]."""
 
     def __init__(self, inputs: int, outputs: int, has_bias: bool = False) -> None:
         super().__init__()
@@ -22,10 +32,8 @@ class Linear(nn.Module):
         return F.linear(x, self.weight, self.bias)
 
 
-class Embedding(nn.Module):
+class Embedding(Leaf):
     """A table [rows, dim] looked up by row."""
-
-    __call__: Callable[..., Tensor]
 
     def __init__(self, rows: int, dim: int) -> None:
         super().__init__()

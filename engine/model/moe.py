@@ -3,7 +3,10 @@
 Axes: N rows, E experts, K experts per row, I expert width, H hidden.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import torch
@@ -58,43 +61,64 @@ def rearrange(x: Tensor, index: Tensor, inverse: Tensor) -> Tensor:
     return out
 
 
-class Experts(nn.Module):
-    """The routed experts' weights, stacked: ``gate_up`` [E, 2I, H], ``down`` [E, H, I]."""
+class ExpertMixture(nn.Module, ABC):
+    """Sends rows to their experts and sums what comes back. How an expert computes is a subclass's affair."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """E."""
+
+    @abstractmethod
+    def single(self, expert: int, x: Tensor, weight: float) -> Tensor:
+        """``weight`` times what one expert makes of ``x`` [1, H]."""
+
+    @abstractmethod
+    def grouped(self, parts: Sequence[Tensor]) -> list[Tensor]:
+        """What each expert makes of its part [n, H]; those without rows are left out."""
+
+    def forward(self, x: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+        """Weighted sum over the ``chosen`` [N, K] experts of each row of ``x`` [N, H]; ``weights`` [N, K]."""
+        if x.shape[0] == 1 and not torch.is_grad_enabled():
+            pairs = zip(chosen[0].tolist(), weights[0].tolist(), strict=True)
+            return reduce(torch.add, [self.single(expert, x, weight) for expert, weight in pairs])
+        per_row = chosen.shape[1]
+        order = chosen.flatten().argsort(stable=True)
+        inverse = torch.empty_like(order)
+        inverse[order] = torch.arange(order.shape[0], device=order.device)
+        counts = torch.bincount(chosen.flatten(), minlength=self.count).tolist()
+        parts = rearrange(x, order // per_row, inverse).split_with_sizes(counts)
+        outputs = rearrange(torch.cat(self.grouped(parts)), inverse, order).view(x.shape[0], per_row, -1)
+        return torch.bmm(weights.to(outputs.dtype)[:, None], outputs)[:, 0]
+
+
+class Experts(ExpertMixture):
+    """Experts with plain weights, stacked: ``gate_up`` [E, 2I, H], ``down`` [E, H, I]."""
 
     def __init__(self, experts: int, hidden: int, intermediate: int) -> None:
         super().__init__()
         self.gate_up = nn.Parameter(torch.empty(experts, 2 * intermediate, hidden))
         self.down = nn.Parameter(torch.empty(experts, hidden, intermediate))
 
-    def forward(self, x: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
-        """Weighted sum over the ``chosen`` [N, K] experts of each row of ``x`` [N, H]; ``weights`` [N, K]."""
-        if x.shape[0] == 1:
-            return self._single(x, chosen, weights)
-        per_row = chosen.shape[1]
-        order = chosen.flatten().argsort(stable=True)
-        inverse = torch.empty_like(order)
-        inverse[order] = torch.arange(order.shape[0], device=order.device)
-        counts = torch.bincount(chosen.flatten(), minlength=self.gate_up.shape[0]).tolist()
-        grouped = rearrange(x, order // per_row, inverse)
-        parts = [
+    @property
+    def count(self) -> int:
+        """E."""
+        return self.gate_up.shape[0]
+
+    def single(self, expert: int, x: Tensor, weight: float) -> Tensor:
+        """``weight`` times what one expert makes of ``x`` [1, H]."""
+        inner = swiglu(F.linear(x, self.gate_up.select(0, expert))) * weight
+        return F.linear(inner, self.down.select(0, expert))
+
+    def grouped(self, parts: Sequence[Tensor]) -> list[Tensor]:
+        """What each expert makes of its part [n, H]; those without rows are left out."""
+        # Unbinding once gives one gradient for the stack; picking expert by expert would add up E of its size.
+        weights = zip(self.gate_up.unbind(0), self.down.unbind(0), strict=True)
+        return [
             F.linear(swiglu(F.linear(part, gate_up)), down)
-            for part, gate_up, down in zip(
-                grouped.split_with_sizes(counts), self.gate_up.unbind(0), self.down.unbind(0), strict=True
-            )
+            for part, (gate_up, down) in zip(parts, weights, strict=True)
             if part.shape[0]
         ]
-        outputs = rearrange(torch.cat(parts), inverse, order).view(x.shape[0], per_row, -1)
-        return torch.bmm(weights.to(outputs.dtype)[:, None], outputs)[:, 0]
-
-    def _single(self, x: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
-        """One row: no sorting; the weights scale the inner activations, so one sum is left."""
-        total: Tensor | None = None
-        for place, expert in enumerate(chosen[0].tolist()):
-            inner = swiglu(F.linear(x, self.gate_up[expert])) * weights[:, place : place + 1].to(x.dtype)
-            out = F.linear(inner, self.down[expert])
-            total = out if total is None else total + out
-        assert total is not None
-        return total
 
 
 class MixtureOfExperts(nn.Module):
@@ -107,7 +131,7 @@ class MixtureOfExperts(nn.Module):
         super().__init__()
         self.per_row = per_row
         self.router = nn.Parameter(torch.empty(experts + 1, hidden))
-        self.experts = Experts(experts, hidden, intermediate)
+        self.experts: ExpertMixture = Experts(experts, hidden, intermediate)
         self.shared = FeedForward(hidden, shared_intermediate)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Routing]:

@@ -1,11 +1,12 @@
 """Root-mean-square norm with its gain kept ready to multiply with."""
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from engine.model.linear import Leaf
 
 
 @lru_cache(maxsize=64)
@@ -54,14 +55,12 @@ def rms_norm(x: Tensor, gain: Tensor | None, eps: float) -> Tensor:
     return out.to(x.dtype)
 
 
-class RMSNorm(nn.Module):
+class RMSNorm(Leaf):
     """RMS norm over the last axis.
 
     The files store zero-centred weights; ``gain`` is ``1 + weight`` and always float32, because near 1 bfloat16 has
     steps of 1/128.
     """
-
-    __call__: Callable[..., Tensor]
 
     def __init__(self, dim: int, eps: float) -> None:
         super().__init__()

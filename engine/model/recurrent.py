@@ -4,8 +4,6 @@ Axes: B sequences, T rows, HK key heads, HV value heads, DK, DV their dimensions
 channels, H hidden. In the chunked form: M chunks of C rows.
 """
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -13,7 +11,7 @@ from torch import Tensor, nn
 from engine.cache.kv import Span
 from engine.cache.recurrent import RecurrentMemory
 from engine.config import BackboneConfig
-from engine.model.linear import Linear
+from engine.model.linear import Leaf, Linear
 from engine.model.norm import rms_norm
 
 CHUNK = 64
@@ -27,13 +25,13 @@ def delta_rule_step(
     ``queries``, ``keys`` [B, HV, DK], ``values`` [B, HV, DV], ``decay``, ``beta`` [B, HV], ``matrix``
     [B, HV, DV, DK], all float32.
     """
-    flat = matrix.view(-1, *matrix.shape[2:])
-    flat.mul_(decay.view(-1, 1, 1))
-    key = keys.reshape(flat.shape[0], -1, 1)
-    known = torch.bmm(flat, key).view_as(values)
-    correction = (values - known) * beta[..., None]
-    flat.baddbmm_(correction.view(flat.shape[0], -1, 1), key.transpose(1, 2))
-    return torch.bmm(flat, queries.reshape(flat.shape[0], -1, 1)).view_as(values)
+    # Products and sums instead of matrix products, which start slowly: the matrices are small.
+    key = keys.unsqueeze(-2)
+    matrix.mul_(decay[..., None, None])
+    known = (matrix * key).sum(-1)
+    correction = (values - known).mul_(beta.unsqueeze(-1))
+    matrix.addcmul_(correction.unsqueeze(-1), key)
+    return (matrix * queries.unsqueeze(-2)).sum(-1)
 
 
 def delta_rule_chunked(
@@ -95,14 +93,12 @@ def delta_rule_chunked(
     return out, state.transpose(1, 2).reshape(batch, heads, value_dim, key_dim)
 
 
-class GatedDeltaNet(nn.Module):
+class GatedDeltaNet(Leaf):
     """Convolution, delta rule with decay, gated norm.
 
     ``in_proj`` makes ``[queries | keys | values | z]``, ``ba_proj`` ``[b | a]``; ``conv`` [K, N] is depthwise, oldest
     row first; ``out_gain`` [DV] is plain (not zero-centred in the file).
     """
-
-    __call__: Callable[..., Tensor]
 
     def __init__(self, config: BackboneConfig, layer: int) -> None:
         super().__init__()
