@@ -1,4 +1,4 @@
-"""Seen characters into words: splits what is glued, takes punctuation off, and finds out what follows each word."""
+"""Seen characters into words, and what follows each word found out."""
 
 import re
 import unicodedata
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from engine.text.abbreviations import keeps_full_stop
 from engine.text.addresses import address_in, may_become_address
 from engine.text.characters import is_foreign_letter, is_greek
+from engine.text.pieces import boundary_of, lead_end, pause_symbols, pieces, span, trail_start
 from engine.text.words import Boundary, RawWord
 
 WORD_BOUND = 48
@@ -15,28 +16,10 @@ WORD_BOUND = 48
 ADDRESS_BOUND = 2048
 HIDDEN_BOUND = 64
 """Unseen characters (markup) a word may have between two seen ones."""
-PAUSE_BOUND = 3
 
-_DASHES = frozenset("—–―")
-_PAUSE_SYMBOLS = frozenset(",.!?;:")
 _CLOSERS = frozenset("\"'”’»)]")
-_OPENERS = "\"'“‘([<"
-_CURRENCIES = frozenset("$£€¥₹₩₿")
-_SIGNS = frozenset("-−+~≈±<>≤≥")
 OPERATORS = frozenset({*"+−=×÷*/<>≤≥±≈≠&@%", "==", "!=", "<=", ">="})
 _EMOTICON = re.compile(r"[:;=8xX][-'^]?[DPpOo3dXx]|<3|[xX]D|[oO]_[oO]|\^_\^|T_T")
-_ELISION = re.compile(r"['’](?:\d\ds|em|til|tis|twas|cause|bout|round)\b", re.IGNORECASE)
-_KEPT_PLUS = re.compile(r"(?:^|\W)(?:[A-Za-z]\+{1,2}|[CF]#)$|\d\+$")
-_SPLIT = re.compile(
-    r"[—―]+|-{2,}"
-    r"|(?<=[^\W\d_])–+|–+(?=[^\W\d_])"
-    r"|(?<=\w)(?:\.{2,}|…+)[\"”’')\]]*(?=\w)"
-    r"|(?<=\w)[!?]+[\"”’')\]]*(?=\w)"
-    r"|(?<=[a-z]{2})\.[\"”’)\]]*(?=[A-Z][a-z])"
-    r"|(?<=[^\W\d_])[,;:]+[\"”’)\]]*(?=[^\W_])|(?<=\d)[,;:]+(?=[^\W\d_])"
-    r"|[)\]}»”](?=[\w(\[{«“])|(?<=\w)[\"]+(?=[^\W\d_])"
-)
-_SPLIT_BEFORE = re.compile(r"(?<=\w)(?=[(\[{«“])(?!\(e?s\))")
 _GREEK_RUN = 2
 
 
@@ -54,7 +37,7 @@ class Assembler:
         self._has_word = False
         """The open word has a letter or digit already."""
         self._in_foreign = False
-        self._dash: tuple[int, int] | None = None
+        self._dash: RawWord | None = None
         """A dash that stands alone behind the last word: a pause, or a minus when a number follows."""
         self._is_address = False
         self._drops_rest = False
@@ -121,11 +104,10 @@ class Assembler:
         if last is None:
             return
         last.is_settled, last.follower = True, follower
-        if self._dash is not None and follower.isdigit() and last.core[-1].isdigit():
-            start, end = self._dash
+        is_minus = self._dash is not None and self._dash.text in ("-", "–")
+        if self._dash is not None and is_minus and follower.isdigit() and last.core[-1].isdigit():
+            self.words.append(self._dash)
             self._dash = None
-            minus = RawWord(self._original(start, end), start, end, "−", is_settled=True, is_operator=True)
-            self.words.append(minus)
             return
         self._settle_dash(last)
         if last.boundary is Boundary.SENTENCE and follower.islower():
@@ -147,8 +129,8 @@ class Assembler:
         self._is_address = may_become_address(seen)
         if self._is_address:
             return
-        pieces = _pieces(seen)
-        cut = pieces[-1][0] if len(pieces) > 1 and pieces[-1][0] else len(seen)
+        seams = pieces(seen)
+        cut = seams[-1][0] or len(seen)
         rest = self._seen[cut:], self._starts[cut:], self._ends[cut:]
         del self._seen[cut:], self._starts[cut:], self._ends[cut:]
         self._complete()
@@ -163,23 +145,23 @@ class Assembler:
         seen, starts, ends = "".join(self._seen), self._starts, self._ends
         self._seen, self._starts, self._ends = [], [], []
         self._has_word = self._is_address = False
-        for first, last in _pieces(seen):
+        for first, last in pieces(seen):
             self._piece(seen[first:last], starts[first:last], ends[first:last])
 
     def _piece(self, piece: str, starts: list[int], ends: list[int]) -> None:
         """One word or mark with its punctuation."""
         if _EMOTICON.fullmatch(piece):
             return
-        first = _lead_end(piece)
+        first = lead_end(piece)
         address = address_in(piece[first:])
-        last = first + len(address) if address else _trail_start(piece, first)
+        last = first + len(address) if address else trail_start(piece, first)
         core, after = piece[first:last], piece[last:]
         if not any(c.isalnum() for c in core):
             self._mark(piece, starts, ends)
             return
         if not address and after.startswith(".") and not after.startswith("...") and keeps_full_stop(core):
             core, after = core + ".", after[1:]
-        self._add_word(core, after, *_span(starts, ends, first, last), bool(address))
+        self._add_word(core, after, *span(starts, ends, first, last), bool(address))
 
     def _add_word(self, core: str, after: str, start: int, end: int, is_address: bool) -> None:
         core = unicodedata.normalize("NFC", core)
@@ -187,7 +169,7 @@ class Assembler:
         if greek >= _GREEK_RUN and greek * 2 > len(core):
             self.skipped += 1
             return
-        pause = _pause(after)
+        pause = pause_symbols(after)
         word = RawWord(self._original(start, end), start, end, core, pause, boundary_of(pause), is_address=is_address)
         is_quoted = any(c in _CLOSERS for c in after) and word.boundary is Boundary.SENTENCE
         word.is_settled = bool(pause) and not (is_quoted or pause.endswith(".."))
@@ -199,80 +181,14 @@ class Assembler:
         last = self._unsettled
         if last is None or last.pause:
             return
-        pause = _pause(piece)
+        pause = pause_symbols(piece)
+        text = self._original(starts[0], ends[-1])
         if piece in OPERATORS:
             self._settle_last("")
-            text = self._original(starts[0], ends[-1])
             self.words.append(RawWord(text, starts[0], ends[-1], piece, is_settled=True, is_operator=True))
         elif piece.strip("-–—―") == "":
-            self._dash = starts[0], ends[-1]
+            self._dash = RawWord(text, starts[0], ends[-1], "−", is_settled=True, is_operator=True)
         elif pause:
             self._dash = None
             last.pause, last.boundary = pause, boundary_of(pause)
             last.is_settled = not pause.endswith("..")
-
-
-def _span(starts: list[int], ends: list[int], first: int, last: int) -> tuple[int, int]:
-    """Offsets of the word ``first`` to ``last`` with the punctuation that touches it."""
-    start, end = first, last - 1
-    while start > 0 and ends[start - 1] == starts[start]:
-        start -= 1
-    while end + 1 < len(ends) and ends[end] == starts[end + 1]:
-        end += 1
-    return starts[start], ends[end]
-
-
-def _lead_end(piece: str) -> int:
-    """How much of ``piece`` is punctuation before the word."""
-    for i, c in enumerate(piece):
-        following = piece[i + 1 : i + 2]
-        is_number = following.isdigit() or (following in ("$", "£", "€", ".") and piece[i + 2 : i + 3].isdigit())
-        if (
-            c.isalnum()
-            or ((c in _CURRENCIES or c in _SIGNS) and is_number)
-            or (c in "#@" and following.isalnum())
-            or (c == "°" and following in ("C", "F"))
-            or (c == "." and following.isalnum() and piece[i - 1 : i] != ".")
-            or (c in "'’" and _ELISION.match(piece, i))
-        ):
-            return i
-    return len(piece)
-
-
-def _trail_start(piece: str, first: int) -> int:
-    """Where the punctuation behind the word that starts at ``first`` begins."""
-    for last in range(len(piece), first, -1):
-        c = piece[last - 1]
-        if c.isalnum() or unicodedata.category(c)[0] == "M":
-            return last
-        if (c in _CURRENCIES or c in "%°") and piece[last - 2].isalnum():
-            return last
-        if c in "+#" and _KEPT_PLUS.search(piece, first, last):
-            return last
-        if c in "'’" and last - 2 >= first and piece[last - 2].isalpha() and piece[:first][-1:] not in ("'", "‘", "’"):
-            return last
-    return first
-
-
-def boundary_of(pause: str) -> Boundary:
-    """The boundary that pause symbols make."""
-    if any(c in ".!?" for c in pause):
-        return Boundary.SENTENCE
-    return Boundary.CLAUSE if pause else Boundary.NONE
-
-
-def _pause(after: str) -> str:
-    """The pause symbols among the characters behind a word."""
-    symbols = "".join(c for c in after.replace("…", "...") if c in _PAUSE_SYMBOLS)
-    if not symbols and ("--" in after or any(c in _DASHES for c in after)):
-        return ","
-    return symbols[:PAUSE_BOUND]
-
-
-def _pieces(seen: str) -> list[tuple[int, int]]:
-    """Spans of the words that are glued together in ``seen``."""
-    if seen.isalnum() or address_in(seen.lstrip(_OPENERS)):
-        return [(0, len(seen))]
-    cuts = sorted({m.end() for m in _SPLIT.finditer(seen)} | {m.start() for m in _SPLIT_BEFORE.finditer(seen)})
-    edges = [0, *(cut for cut in cuts if 0 < cut < len(seen)), len(seen)]
-    return [(a, b) for a, b in zip(edges, edges[1:], strict=False) if a < b]

@@ -5,60 +5,29 @@ messages; what it must see first is held, and every hold has a bound.
 """
 
 import html
-import re
 from typing import Protocol
 
 from engine.text.characters import FOREIGN_PAUSES, character_class, folded
+from engine.text.markup import (
+    AUTOLINK,
+    BULLETS,
+    ENTITY,
+    ESCAPED_MARKUP,
+    ESCAPED_OTHERS,
+    FENCE_LANGUAGE,
+    LIST_NUMBER,
+    OPEN_ENTITY,
+    OPEN_LIST_NUMBER,
+    TAG_BOUND,
+    WAIT,
+    first_of,
+    link_end,
+    tag_boundary,
+)
 from engine.text.words import Boundary
 
-TAG_BOUND = 64
-"""Characters a ``[cue]`` or ``<tag>`` may have; an open one that is longer is text after all."""
-LINK_BOUND = 2048
-"""Characters a link's target may have."""
-LINK_PARENTHESES = 8
-"""Closing parentheses a link's target may have."""
-TITLE_BOUND = 256
-"""Characters of the title behind a link's target."""
 SHORT_LINE = 48
 """Seen characters of a line that was broken on purpose rather than wrapped."""
-
-_ENTITY = re.compile(r"&(#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,7});")
-_OPEN_ENTITY = re.compile(r"&#?[A-Za-z0-9]{0,8}")
-_TAG = re.compile(r"[/!?|]?\s*([A-Za-z][\w:.-]*)\s*(\s[^<>]*=[^<>]*)?/?[|?]?|!--.*|/|[|!?][^<>]*")
-_AUTOLINK = re.compile(r"(?:https?|ftp|mailto):\S+|[\w.+-]+@[\w-]+\.[\w.-]+", re.IGNORECASE)
-_LIST_NUMBER = re.compile(r"(\d{1,3})[.)][ \t]")
-_OPEN_LIST_NUMBER = re.compile(r"\d{1,3}[.)]?")
-_LINK_TITLE = re.compile(r"""[ \t]+(?:"[^"\n]{0,240}"|'[^'\n]{0,240}')?[ \t]*\)""")
-_BULLETS = "-*+•‣–—"
-_FENCE_LANGUAGE = re.compile(r"[ \t]{0,8}[\w+#.-]{0,32}[ \t]{0,8}")
-_INLINE_TAGS = frozenset(
-    ("a", "abbr", "b", "bdi", "big", "code", "del", "em", "font", "i", "ins", "kbd", "mark", "q", "s", "small", "span")
-    + ("strong", "sub", "sup", "tt", "u", "var")
-)
-_SENTENCE_TAGS = frozenset(
-    (
-        "p",
-        "div",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "section",
-        "article",
-        "table",
-        "ul",
-        "ol",
-        "blockquote",
-        "pre",
-        "hr",
-    )
-)
-_CLAUSE_TAGS = frozenset({"br", "li", "tr", "td", "th", "dt", "dd"})
-_ESCAPABLE = frozenset("\\`*_{}[]()#+-.!|~<>$")
-
-WAIT = -1
 
 
 class CleanSink(Protocol):
@@ -83,7 +52,6 @@ class Cleaner:
         self._base = 0
         self._at_line_start = True
         self._newlines = 0
-        self._break: Boundary | None = None
         self._line_length = 0
         self._last_line_length = 0
         self._is_heading = False
@@ -211,7 +179,7 @@ class Cleaner:
             return i
         if c == ">":
             return i + 1
-        if c in _BULLETS:
+        if c in BULLETS:
             if not rest and not is_final:
                 return WAIT
             if rest[:1] in (" ", "\t"):
@@ -219,7 +187,7 @@ class Cleaner:
                 return i + 1
             return i
         if c.isdigit() and c.isascii():
-            number = _LIST_NUMBER.match(s, i)
+            number = LIST_NUMBER.match(s, i)
             if number:
                 self._marker(Boundary.CLAUSE)
                 for offset, digit in enumerate(number[1]):
@@ -227,7 +195,7 @@ class Cleaner:
                 self._emit(",", i + len(number[1]))
                 self._at_line_start = False
                 return number.end() - 1
-            open_number = _OPEN_LIST_NUMBER.match(s, i)
+            open_number = OPEN_LIST_NUMBER.match(s, i)
             if open_number and open_number.end() == len(s) and not is_final:
                 return WAIT
         return i
@@ -238,7 +206,7 @@ class Cleaner:
 
     def _fence(self, s: str, i: int, is_final: bool) -> int:
         """Drop the name of the language behind a code fence when it stands alone; what is fenced is read."""
-        language = _FENCE_LANGUAGE.match(s, i)
+        language = FENCE_LANGUAGE.match(s, i)
         end = language.end() if language else i
         if end == len(s) and not is_final:
             return WAIT
@@ -287,9 +255,9 @@ class Cleaner:
         if i + 1 == len(s) and not is_final:
             return WAIT
         following = s[i + 1 : i + 2]
-        if following in ("*", "_", "`", "~", "#", "|", "[", "]", "(", ")", "{", "}", "\\"):
+        if following in ESCAPED_MARKUP:
             return i + 2
-        if following not in _ESCAPABLE:
+        if following not in ESCAPED_OTHERS:
             self._gap()
         return i + 1
 
@@ -311,7 +279,7 @@ class Cleaner:
 
     def _open_bracket(self, s: str, i: int, is_final: bool) -> int:
         """A link keeps its text, a cue is dropped, anything else was only a bracket."""
-        close = _first(s, i + 1, i + TAG_BOUND, "]\n[")
+        close = first_of(s, i + 1, i + TAG_BOUND, "]\n[")
         if close == WAIT and len(s) < i + TAG_BOUND and not is_final:
             return WAIT
         if close == WAIT or s[close] != "]":
@@ -321,14 +289,14 @@ class Cleaner:
             return WAIT
         following = s[close + 1 : close + 2]
         if following == "(":
-            end = _link_end(s, close + 1, is_final)
+            end = link_end(s, close + 1, is_final)
             if end == WAIT:
                 return WAIT
             if end:
                 self._bracket_end = (self._base + close, self._base + end)
                 return i + 1
         elif following == "[":
-            end = _first(s, close + 2, close + 2 + TAG_BOUND, "]\n[")
+            end = first_of(s, close + 2, close + 2 + TAG_BOUND, "]\n[")
             if end == WAIT and len(s) < close + 2 + TAG_BOUND and not is_final:
                 return WAIT
             if end != WAIT and s[end] == "]" and (end == close + 2 or s[close + 2 : end].isdigit()):
@@ -345,7 +313,7 @@ class Cleaner:
         if i + 1 == len(s) and not is_final:
             return WAIT
         if s[i + 1 : i + 2] == "(":
-            end = _link_end(s, i + 1, is_final)
+            end = link_end(s, i + 1, is_final)
             if end == WAIT or end:
                 return end
         self._emit("]", i)
@@ -358,31 +326,28 @@ class Cleaner:
         if not (s[i + 1 : i + 2].isalpha() or s[i + 1 : i + 2] in ("/", "!", "?", "|")):
             self._emit("<", i)
             return i + 1
-        close = _first(s, i + 1, i + TAG_BOUND, ">\n<")
+        close = first_of(s, i + 1, i + TAG_BOUND, ">\n<")
         if close == WAIT and len(s) < i + TAG_BOUND and not is_final:
             return WAIT
         content = "" if close == WAIT or s[close] != ">" else s[i + 1 : close]
-        if not content and close == WAIT and _AUTOLINK.match(s, i + 1, i + TAG_BOUND):
+        if not content and close == WAIT and AUTOLINK.match(s, i + 1, i + TAG_BOUND):
             self._gap()
             return i + 1
-        if _AUTOLINK.fullmatch(content):
+        if AUTOLINK.fullmatch(content):
             self._gap()
             return i + 1
-        tag = _TAG.fullmatch(content)
-        if not tag:
+        effect = tag_boundary(content)
+        if effect is None:
             self._emit("<", i)
             return i + 1
-        name = (tag[1] or "").lower()
-        if name in _SENTENCE_TAGS:
-            self._boundary(Boundary.SENTENCE)
-        elif name in _CLAUSE_TAGS:
-            self._boundary(Boundary.CLAUSE)
-        elif name not in _INLINE_TAGS:
+        if isinstance(effect, Boundary):
+            self._boundary(effect)
+        elif effect == "gap":
             self._gap()
         return close + 1
 
     def _ampersand(self, s: str, i: int, is_final: bool) -> int:
-        entity = _ENTITY.match(s, i)
+        entity = ENTITY.match(s, i)
         if entity:
             for c in html.unescape(entity[0]):
                 kind = character_class(c)
@@ -391,7 +356,7 @@ class Cleaner:
                 elif kind != "nothing":
                     self._gap()
             return entity.end()
-        open_entity = _OPEN_ENTITY.match(s, i)
+        open_entity = OPEN_ENTITY.match(s, i)
         if open_entity and open_entity.end() == len(s) and len(open_entity[0]) < 10 and not is_final:
             return WAIT
         self._emit("&", i)
@@ -412,33 +377,3 @@ _HANDLERS = {
     "<": Cleaner._less,
     "&": Cleaner._ampersand,
 }
-
-
-def _first(s: str, start: int, end: int, wanted: str) -> int:
-    """Position of the first character of ``wanted`` in ``s[start:end]``, or ``WAIT``."""
-    found = [at for at in (s.find(c, start, end) for c in wanted) if at >= 0]
-    return min(found, default=WAIT)
-
-
-def _link_end(s: str, i: int, is_final: bool) -> int:
-    """Position behind the link target that opens at ``s[i]``; 0 when it is none, ``WAIT`` while that is open."""
-    bound = i + LINK_BOUND
-    space = _first(s, i, bound, " \t\n")
-    limit = min(bound, len(s)) if space == WAIT else space
-    close = i
-    for _ in range(LINK_PARENTHESES):
-        close = s.find(")", close + 1, limit)
-        if close < 0:
-            break
-        if s.count("(", i, close) == s.count(")", i, close + 1):
-            return close + 1
-    else:
-        return 0
-    if space == WAIT:
-        return 0 if is_final or len(s) >= bound else WAIT
-    title = _LINK_TITLE.match(s, space)
-    if title:
-        return title.end()
-    rest = s[space : space + TITLE_BOUND]
-    may_come = len(rest) < TITLE_BOUND and "\n" not in rest and rest.lstrip()[:1] in ("", '"', "'")
-    return WAIT if may_come and not is_final else 0

@@ -117,13 +117,15 @@ class TextFront:
             self._left = reading.left
             if reading.spoken:
                 spoken.extend(self._word(word, reading, following))
+            elif not word.is_operator:
+                self._silent += 1
         return spoken
 
     def _word(self, word: RawWord, reading: Reading, following: RawWord | None) -> Sequence[SpokenWord]:
         sound_after = ""
         if not reading.pause and (word.follower or following is not None):
             sound_after = ANY_WORD
-            if following is not None and reading.spoken.rsplit(None, 1)[-1].lower() in NEEDS_NEXT_SOUND:
+            if following is not None and _needs_next_sound(word):
                 alone = replace(following, follower="")
                 sound_after = (read(reading.left, alone, None, self._lexicon).spoken.split() or [ANY_WORD])[0]
         phonemes = phonemise_word(self._sentence, reading.spoken, reading.pause, sound_after)

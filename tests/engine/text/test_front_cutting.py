@@ -1,6 +1,6 @@
 """The spoken words do not depend on how the text was cut into messages."""
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.text.front import SpokenWord, TextFront, explain
@@ -33,6 +33,9 @@ def fed(text: str, cuts: list[int]) -> list[SpokenWord]:
 
 @settings(max_examples=100, deadline=None)
 @given(TEXTS, st.lists(st.integers(0, 200), max_size=6))
+@example("– \r\n #5 – 3.14", [3])
+@example("a—b*theSt.that !p.m.)", [1, 14])
+@example("the No. 5 [x](http://a.b/(c) 'd') to St. Louis", [7])
 def test_any_cutting_gives_the_same_words(text: str, cuts: list[int]) -> None:
     text = text.replace("<|", "< |")
     whole = explain(text)

@@ -1,0 +1,75 @@
+"""Recognising pieces of Markdown and HTML in text of which the end may not have arrived."""
+
+import re
+
+from engine.text.words import Boundary
+
+WAIT = -1
+"""Position that means: more text decides."""
+TAG_BOUND = 64
+"""Characters a ``[cue]`` or ``<tag>`` may have; an open one that is longer is text after all."""
+LINK_BOUND = 2048
+"""Characters a link's target may have."""
+LINK_PARENTHESES = 8
+"""Closing parentheses a link's target may have."""
+TITLE_BOUND = 256
+"""Characters that the title behind a link's target may have, with the spaces around it."""
+
+BULLETS = frozenset("-*+•‣–—")
+ESCAPED_MARKUP = frozenset("*_`~#|[](){}\\")
+ESCAPED_OTHERS = frozenset("+-.!<>$")
+AUTOLINK = re.compile(r"(?:https?|ftp|mailto):\S+|[\w.+-]+@[\w-]+\.[\w.-]+", re.IGNORECASE)
+ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,7});")
+OPEN_ENTITY = re.compile(r"&#?[A-Za-z0-9]{0,8}")
+LIST_NUMBER = re.compile(r"(\d{1,3})[.)][ \t]")
+OPEN_LIST_NUMBER = re.compile(r"\d{1,3}[.)]?")
+FENCE_LANGUAGE = re.compile(r"[ \t]{0,8}[\w+#.-]{0,32}[ \t]{0,8}")
+
+_LINK_TITLE = re.compile(r"""[ \t]{1,8}(?:"[^"\n]{0,240}"|'[^'\n]{0,240}')?[ \t]{0,4}\)""")
+_TAG = re.compile(r"[/!?|]?\s*([A-Za-z][\w:.-]*)\s*(?:\s[^<>]*=[^<>]*)?/?[|?]?|!--.*|/|[|!?][^<>]*")
+_INLINE = re.compile("a|abbr|b|bdi|big|code|del|em|font|i|ins|kbd|mark|q|s|small|span|strong|su[bp]|tt|u|var")
+_BLOCK = re.compile("p|div|h[1-6r]|section|article|table|ul|ol|blockquote|pre")
+_PART = re.compile("br|li|t[rdh]|d[td]")
+
+
+def first_of(s: str, start: int, end: int, wanted: str) -> int:
+    """Position of the first character of ``wanted`` in ``s[start:end]``, or ``WAIT``."""
+    found = [at for at in (s.find(c, start, end) for c in wanted) if at >= 0]
+    return min(found, default=WAIT)
+
+
+def tag_boundary(content: str) -> Boundary | str | None:
+    """What the tag ``<content>`` does to speech: a boundary, "gap", "nothing", or None when it is no tag."""
+    tag = _TAG.fullmatch(content)
+    if not tag:
+        return None
+    name = (tag[1] or "").lower()
+    if _BLOCK.fullmatch(name):
+        return Boundary.SENTENCE
+    if _PART.fullmatch(name):
+        return Boundary.CLAUSE
+    return "nothing" if _INLINE.fullmatch(name) else "gap"
+
+
+def link_end(s: str, i: int, is_final: bool) -> int:
+    """Position behind the link target that opens at ``s[i]``; 0 when it is none, ``WAIT`` while that is open."""
+    bound = i + LINK_BOUND
+    space = first_of(s, i, bound, " \t\n")
+    limit = min(bound, len(s)) if space == WAIT else space
+    close = i
+    for _ in range(LINK_PARENTHESES):
+        close = s.find(")", close + 1, limit)
+        if close < 0:
+            break
+        if s.count("(", i, close) == s.count(")", i, close + 1):
+            return close + 1
+    else:
+        return 0
+    if space == WAIT:
+        return 0 if is_final or len(s) >= bound else WAIT
+    title = _LINK_TITLE.match(s, space)
+    if title:
+        return title.end()
+    rest = s[space : space + TITLE_BOUND]
+    may_come = len(rest) < TITLE_BOUND and "\n" not in rest and rest.lstrip()[:1] in ("", '"', "'")
+    return WAIT if may_come and not is_final else 0
