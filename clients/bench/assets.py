@@ -1,5 +1,6 @@
 """Judges and peers on disk: where each lies, what it is, under which licence, and how it gets there."""
 
+import importlib
 import importlib.util
 import os
 import sys
@@ -89,6 +90,7 @@ def lacking(asset: Asset) -> list[str]:
     packages = str(packages_folder())
     if packages not in sys.path:
         sys.path.append(packages)
+    importlib.invalidate_caches()
     files = [file for file in asset.files if not (cache_folder() / file).is_file()]
     return files + [module for module in asset.modules if importlib.util.find_spec(module) is None]
 

@@ -23,8 +23,7 @@ examples:
   footlights bench peers                            the peers alone
 
 Tables are for people; the last line of standard output is one JSON object. Both and a picture are kept in
-runs/bench. A run that was interrupted goes on where it was. Everything uses one thread; OMP_NUM_THREADS
-changes that.
+runs/bench. Quality goes on where it was interrupted. Everything uses one thread; OMP_NUM_THREADS changes that.
 
 exit status:
   0 measured   1 failed   2 wrong arguments   3 a judge is missing   130 stopped by Ctrl-C
@@ -57,7 +56,8 @@ def main(argv: list[str]) -> int:
         print(f"footlights bench: {error}", file=sys.stderr)
         return EXIT_FAILED
     except KeyboardInterrupt:
-        print("footlights bench: stopped; the same command goes on from here", file=sys.stderr)
+        more = "" if arguments.command == "speed" else "; the same command goes on from here"
+        print(f"footlights bench: stopped{more}", file=sys.stderr)
         return EXIT_INTERRUPTED
     return EXIT_OK
 

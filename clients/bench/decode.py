@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import engine as engine_package
+from clients.bench.spread import percentiles
 from clients.bench.takes import Take, most_s
 from engine.core import AudioChunk, Cancelled, Failed, Finished, Utterance, real_time_factor
 from engine.errors import ConfigError
@@ -24,15 +25,19 @@ DEFAULT_MODEL = Path(engine_package.__path__[0]) / "understudy"
 
 
 class EngineReader:
-    """The engine as a `Reader`. ``voices`` are names of the model's. Raises ``ConfigError`` for one it has not."""
+    """The engine as a `Reader`. ``checkpoint``: see `checkpoint_hash`; ``voices``: some of the model's.
 
-    def __init__(self, engine: "Engine", identity: str, voices: Sequence[str]) -> None:
+    Raises ``ConfigError`` for a voice it has not.
+    """
+
+    def __init__(self, engine: "Engine", checkpoint: str, voices: Sequence[str]) -> None:
         missing = set(voices) - set(engine.info.voices)
         if missing:
             raise ConfigError(f"no voice {', '.join(sorted(missing))}; there are {', '.join(engine.info.voices)}")
         self.engine = engine
         self.name = engine.info.name
-        self.identity = f"{identity}-{engine.info.text_stream}"
+        self.folder = f"{engine.info.name}-{checkpoint}-{engine.info.text_stream}"
+        self.identity = f"{self.folder}-{source_hash()}"
         self.about = f"{engine.info.text_stream} text stream, float32, 1 thread"
         self.voices = tuple(voices)
 
@@ -131,6 +136,15 @@ def checkpoint_hash(folder: Path) -> str:
     return digest.hexdigest()[:12]
 
 
+def source_hash() -> str:
+    """Eight hex digits that stand for the code that turns text into sound."""
+    root = Path(engine_package.__path__[0])
+    digest = hashlib.sha256()
+    for path in sorted(path for path in root.rglob("*.py") if "train" not in path.relative_to(root).parts):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:8]
+
+
 @dataclass(frozen=True)
 class BatchSpeed:
     """Speed of the engine with ``batch`` texts at once."""
@@ -146,6 +160,17 @@ class BatchSpeed:
     def late_share(self) -> float:
         """Share of steps that took longer than the frame they made."""
         return sum(ms > self.frame_ms for ms in self.step_ms) / len(self.step_ms)
+
+    def as_json(self) -> dict[str, object]:
+        """For the JSON line."""
+        return {
+            "streams": self.batch,
+            "steps": len(self.step_ms),
+            "step_ms": percentiles(self.step_ms, (50, 95, 99)),
+            "late_share": self.late_share,
+            "rtf": self.rtf,
+            "rtf_cpu": self.rtf_cpu,
+        }
 
 
 def batch_speed(engine: "Engine", texts: Sequence[str], batch: int, voice: str, seed: int) -> BatchSpeed:

@@ -1,7 +1,6 @@
 """``footlights bench setup``: fetches judges and peers into the cache; afterwards nothing needs a network."""
 
 import argparse
-import importlib
 import shutil
 import subprocess
 import sys
@@ -73,7 +72,6 @@ def install(asset: Asset, console: Console) -> None:
             progress.update(task, description=f"{asset.name}: unpacking")
             _unpack(asset, scratch)
             progress.advance(task)
-    importlib.invalidate_caches()
     if missing := lacking(asset):
         raise InstallError(f"installed, but still without {', '.join(missing)}")
 

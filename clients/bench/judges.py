@@ -46,7 +46,12 @@ class Judges:
         sound = soxr.resample(samples, sample_rate, JUDGE_RATE_HZ).astype(np.float32)
         sound = np.pad(sound, (0, max(0, int(SHORTEST_S * JUDGE_RATE_HZ) - len(sound))))
         segments, _ = self._whisper.transcribe(
-            sound, language="en", beam_size=1, without_timestamps=True, condition_on_previous_text=False
+            sound,
+            language="en",
+            beam_size=1,
+            temperature=0.0,
+            without_timestamps=True,
+            condition_on_previous_text=False,
         )
         heard = " ".join(segment.text.strip() for segment in segments)
         with torch.inference_mode():

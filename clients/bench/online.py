@@ -5,7 +5,7 @@ import json
 import re
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,11 +75,17 @@ async def stream_text(session: Session, text: str, tokens_per_s: float, voice: s
     return timeline
 
 
-async def one_by_one(url: str, texts: Sequence[str], tokens_per_s: float, voice: str | None) -> list[Timeline]:
+async def one_by_one(
+    url: str, texts: Sequence[str], tokens_per_s: float, voice: str | None, advance: Callable[[], None]
+) -> list[Timeline]:
     """Each text on a connection that is open already, after one that warms everything up."""
+    timelines = []
     async with connect(url, voice=voice, buffer_s=BUFFER_S) as session:
         await stream_text(session, "One, two, three.", tokens_per_s)
-        return [await stream_text(session, text, tokens_per_s) for text in texts]
+        for text in texts:
+            timelines.append(await stream_text(session, text, tokens_per_s))
+            advance()
+    return timelines
 
 
 async def at_once(url: str, texts: Sequence[str], tokens_per_s: float, voices: Sequence[str | None]) -> list[Timeline]:
@@ -113,11 +119,7 @@ async def server_for(model: Path | None, text_stream: str | None) -> AsyncIterat
 def _configuration(folder: str, model: Path | None, text_stream: str | None) -> str:
     """A file for `private_server`."""
     arguments = {"folder": str(model.resolve()) if model else None, "text_stream": text_stream}
-    lines = [
-        "[worker]",
-        f'factory = "engine.engine:{"load_engine" if model else "load_understudy"}"',
-        "[worker.arguments]",
-    ]
+    lines = ["[worker.arguments]"]
     lines += [f"{name} = {json.dumps(value)}" for name, value in arguments.items() if value is not None]
     path = Path(folder) / "bench.toml"
     path.write_text("\n".join(lines) + "\n")

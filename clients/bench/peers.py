@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+import importlib.metadata
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clients.bench.assets import KOKORO, PIPER, MissingError, require
+from clients.bench.decode import source_hash
 from clients.bench.takes import Reader, Take
 from engine.text.phonemes import phonemise_sentence
 
@@ -29,7 +31,8 @@ class KokoroReader:
     def __init__(self, voices: Sequence[str]) -> None:
         folder = require(KOKORO) / "kokoro"
         self.voices = tuple(voice for voice in voices if voice in TEACHER_VOICE)
-        self.identity = _file_hash(folder / "kokoro.onnx")
+        self.folder = f"{self.name}-{_file_hash(folder / 'kokoro.onnx')}"
+        self.identity = f"{self.folder}-{source_hash()}"
         self._teacher: Teacher = importlib.import_module("engine.train.teacher").Teacher(folder / "kokoro.onnx", folder)
         self._symbols: frozenset[str] = frozenset(importlib.import_module("engine.train.teacher").TEACHER_IDS)
 
@@ -55,7 +58,8 @@ class PiperReader:
 
     def __init__(self) -> None:
         model = require(PIPER) / "piper" / "en_US-joe-medium.onnx"
-        self.identity = _file_hash(model)
+        self.folder = f"{self.name}-{_file_hash(model)}"
+        self.identity = f"{self.folder}-{importlib.metadata.version('piper-tts')}"
         self._voice: Any = importlib.import_module("piper").PiperVoice.load(model)
         self._voice.session = _one_thread_session(model)
 

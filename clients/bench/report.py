@@ -16,6 +16,13 @@ from clients.bench.quality import Quality
 from clients.bench.spread import Estimate, percentiles
 
 SCHEMA = 1
+WIDTH = 120
+
+
+def console() -> Console:
+    """Standard output; wide enough for the tables where it is no terminal."""
+    made = Console()
+    return made if made.is_terminal else Console(width=WIDTH)
 
 
 def header(console: Console, title: str, settings: Mapping[str, object]) -> dict[str, object]:
@@ -128,10 +135,18 @@ def latency_table(latencies: Sequence[Latency]) -> Table:
         first = (latency.byte_ms, latency.audible_ms, latency.heard_ms)
         third = (latency.third_word_byte_ms, latency.third_word_audible_ms, latency.third_word_heard_ms)
         table.add_row(pace, "first text", *map(_points, first), *counts)
-        table.add_row("", "third word", *map(_points, third))
-        table.add_row("", "message gap", _points(latency.gap_ms))
-        table.add_row("", "gap - audio", _points(latency.late_ms))
-        table.add_row("", "silence at start", _points(latency.leading_silence_ms), end_section=True)
+        table.add_row("", "third word", *map(_points, third), end_section=True)
+    return table
+
+
+def flow_table(latencies: Sequence[Latency]) -> Table:
+    """How evenly the audio of the same streams came."""
+    table = Table(title="between audio messages: p50 / p95 in ms")
+    for column in ("tokens/s", "gap", "gap - audio before it", "silence at start"):
+        table.add_column(column, justify="right")
+    for latency in latencies:
+        lists = (latency.gap_ms, latency.late_ms, latency.leading_silence_ms)
+        table.add_row(f"{latency.tokens_per_s:g}", *map(_points, lists))
     return table
 
 
@@ -139,7 +154,7 @@ def crowd_table(crowds: Sequence[Crowd]) -> Table:
     """One row a number of listeners."""
     table = Table(title=f"listeners at once: {real_time_streams(crowds)} without an underrun")
     columns = ("listeners", "streams", "failed", "underruns", "after 100 ms", "longest ms", "C50", "C100", "C200")
-    for column in (*columns, "RTF p50 / p95", "audible p50 / p95 ms"):
+    for column in (*columns, "RTF p50/p95", "audible p50/p95"):
         table.add_column(column, justify="right")
     for crowd in crowds:
         table.add_row(
@@ -147,8 +162,8 @@ def crowd_table(crowds: Sequence[Crowd]) -> Table:
             str(crowd.underruns_prebuffered),
             f"{crowd.longest_ms:.0f}",
             *(f"{100 * share:.0f} %" for share in crowd.shares.values()),
-            " / ".join(f"{value:.2f}" for value in crowd.rtf.values()),
-            " / ".join(f"{value:.0f}" for value in crowd.audible_ms.values()),
+            "/".join(f"{value:.2f}" for value in crowd.rtf.values()),
+            "/".join(f"{value:.0f}" for value in crowd.audible_ms.values()),
         )
     return table
 

@@ -2,21 +2,21 @@
 
 import argparse
 import importlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import ModuleType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from clients.bench import decode, online, report, sentences
 from clients.bench.judges import Judges
 from clients.bench.peers import TEACHER_NAME, open_peers
+from clients.bench.progress import progress
 from clients.bench.quality import Quality, read_all, summarise, wav_keeper, wer_above
-from clients.bench.spread import percentiles
 from clients.bench.store import Reading, Store
 from clients.bench.takes import Reader
+from clients.bench.timeline import Timeline
 from engine.errors import ConfigError
 
 STREAM_SENTENCES = 2
@@ -50,11 +50,12 @@ def peers(arguments: argparse.Namespace) -> None:
 
 async def speed(arguments: argparse.Namespace) -> None:
     """``footlights bench speed``. Raises ``FootlightsError`` and ``ClientError``."""
-    console = Console()
-    model: Path | None = arguments.model
+    console = report.console()
+    folder: Path = arguments.model or decode.DEFAULT_MODEL
+    checkpoint = None if arguments.server else decode.checkpoint_hash(folder)
     settings: dict[str, object] = {
-        "model": arguments.server or str(model or "built-in"),
-        "checkpoint": None if arguments.server else decode.checkpoint_hash(model or decode.DEFAULT_MODEL),
+        "model": arguments.server or (str(arguments.model) if arguments.model else "built-in"),
+        "checkpoint": checkpoint,
         "text_stream": arguments.text_stream,
         "voices": list(arguments.voices),
         "paces": arguments.paces,
@@ -65,44 +66,20 @@ async def speed(arguments: argparse.Namespace) -> None:
         "seed": arguments.seed,
     }
     where = report.header(console, "footlights bench speed", settings)
-    texts = sentences.load()
-    speeds = [] if arguments.server else _offline_speeds(arguments, texts)
-    if speeds:
+    speeds: list[decode.BatchSpeed] = []
+    if not arguments.server:
+        speeds = _offline_speeds(arguments, folder)
         console.print(report.decode_table(speeds))
-    latencies: list[online.Latency] = []
-    crowds: list[online.Crowd] = []
-    with _progress("connections", len(arguments.paces) + len(arguments.streams) * arguments.repeats) as advance:
-        async with _server(arguments) as url:
-            for pace in arguments.paces:
-                streams = _joined(texts, STREAM_SENTENCES, arguments.utterances, arguments.seed)
-                timelines = await online.one_by_one(url, streams, pace, arguments.voices[0])
-                latencies.append(online.Latency.of(timelines, pace))
-                advance()
-            for listeners in arguments.streams:
-                timelines = []
-                for repeat in range(arguments.repeats):
-                    streams = _joined(texts, CROWD_SENTENCES, listeners, arguments.seed + repeat)
-                    timelines += await online.at_once(url, streams, CROWD_PACE, arguments.voices)
-                    advance()
-                crowds.append(online.Crowd.of(timelines, listeners))
-    console.print(report.latency_table(latencies))
-    console.print(report.crowd_table(crowds))
-    name = "server" if arguments.server else str(settings["checkpoint"])
-    out = arguments.out / name
+    async with _server(arguments) as url:
+        latencies = await _latencies(url, arguments)
+        console.print(report.latency_table(latencies), report.flow_table(latencies))
+        crowds = await _crowds(url, arguments)
+        console.print(report.crowd_table(crowds))
+    out = arguments.out / (f"speed-{checkpoint}" if checkpoint else "speed-server")
     _picture(console, out / "speed.png", lambda plots, path: plots.speed_plot(speeds, latencies, crowds, path))
     results = {
         "frame_ms": speeds[0].frame_ms if speeds else None,
-        "decode": [
-            {
-                "streams": s.batch,
-                "steps": len(s.step_ms),
-                "step_ms": percentiles(s.step_ms, (50, 95, 99)),
-                "late_share": s.late_share,
-                "rtf": s.rtf,
-                "rtf_cpu": s.rtf_cpu,
-            }
-            for s in speeds
-        ],
+        "decode": [speed.as_json() for speed in speeds],
         "latency": [latency.as_json() for latency in latencies],
         "crowd": [crowd.as_json() for crowd in crowds],
         "real_time_streams": online.real_time_streams(crowds),
@@ -110,10 +87,33 @@ async def speed(arguments: argparse.Namespace) -> None:
     report.finish(report.json_line("speed", where, settings, results), out / "speed.json")
 
 
+async def _latencies(url: str, arguments: argparse.Namespace) -> list[online.Latency]:
+    texts = _joined(STREAM_SENTENCES, arguments.utterances, arguments.seed)
+    latencies = []
+    with progress("first audio", len(arguments.paces) * len(texts)) as advance:
+        for pace in arguments.paces:
+            timelines = await online.one_by_one(url, texts, pace, arguments.voices[0], advance)
+            latencies.append(online.Latency.of(timelines, pace))
+    return latencies
+
+
+async def _crowds(url: str, arguments: argparse.Namespace) -> list[online.Crowd]:
+    crowds = []
+    with progress("listeners at once", len(arguments.streams) * arguments.repeats) as advance:
+        for listeners in arguments.streams:
+            timelines: list[Timeline] = []
+            for repeat in range(arguments.repeats):
+                texts = _joined(CROWD_SENTENCES, listeners, arguments.seed + repeat)
+                timelines += await online.at_once(url, texts, CROWD_PACE, arguments.voices)
+                advance()
+            crowds.append(online.Crowd.of(timelines, listeners))
+    return crowds
+
+
 def _read_and_report(
     benchmark: str, readers: Sequence[Reader], absent: Sequence[str], judges: Judges, arguments: argparse.Namespace
 ) -> None:
-    console = Console()
+    console = report.console()
     texts = sentences.load(arguments.sentences)
     settings: dict[str, object] = {
         "readers": {reader.name: f"{reader.identity} ({reader.about})" for reader in readers},
@@ -125,11 +125,11 @@ def _read_and_report(
     where = report.header(console, f"footlights bench {benchmark}", settings)
     qualities: list[Quality] = []
     readings: dict[str, list[Reading]] = {}
-    out = arguments.out / readers[0].identity
+    out = arguments.out / readers[0].folder
     keep = wav_keeper(out / "audio") if arguments.keep_audio else None
     for reader in readers:
-        store = Store(arguments.out / reader.identity / "readings.jsonl", reader, is_fresh=arguments.fresh)
-        with _progress(reader.name, len(texts) * len(reader.voices)) as advance:
+        store = Store(arguments.out / reader.folder / "readings.jsonl", reader, is_fresh=arguments.fresh)
+        with progress(reader.name, len(texts) * len(reader.voices)) as advance:
             made, reused = read_all(reader, texts, arguments.seed, judges, store, advance=advance, keep=keep)
         readings[reader.name] = made
         qualities.append(summarise(reader, made, reused))
@@ -156,34 +156,25 @@ def _read_and_report(
     report.finish(report.json_line(benchmark, where, settings, results), out / f"{benchmark}.json")
 
 
-def _offline_speeds(arguments: argparse.Namespace, texts: Sequence[str]) -> list[decode.BatchSpeed]:
-    folder = arguments.model or decode.DEFAULT_MODEL
+def _offline_speeds(arguments: argparse.Namespace, folder: Path) -> list[decode.BatchSpeed]:
     engine = decode.open_engine(folder, arguments.text_stream, max_batch=max(arguments.streams))
     unknown = set(arguments.voices) - set(engine.info.voices)
     if unknown:
         raise ConfigError(f"no voice {', '.join(sorted(unknown))}; there are {', '.join(engine.info.voices)}")
     speeds = []
-    with _progress("engine offline", len(arguments.streams)) as advance:
+    with progress("engine offline", len(arguments.streams)) as advance:
         for batch in arguments.streams:
             count = max(OFFLINE_SENTENCES, batch)
-            chosen = _joined(texts, 1, count, arguments.seed)
-            speeds.append(decode.batch_speed(engine, chosen, batch, arguments.voices[0], arguments.seed))
+            texts = _joined(1, count, arguments.seed)
+            speeds.append(decode.batch_speed(engine, texts, batch, arguments.voices[0], arguments.seed))
             advance()
     return speeds
 
 
-def _joined(texts: Sequence[str], each: int, count: int, seed: int) -> list[str]:
-    """``count`` texts of ``each`` sentences, from the list in order, beginning at a place that ``seed`` says."""
-    start = seed * 7
+def _joined(each: int, count: int, seed: int) -> list[str]:
+    """``count`` texts of ``each`` sentences, in the order of the list, beginning at a place that ``seed`` says."""
+    texts, start = sentences.load(), seed * 7
     return [" ".join(texts[(start + i * each + j) % len(texts)] for j in range(each)) for i in range(count)]
-
-
-@contextmanager
-def _progress(name: str, total: int) -> Iterator[Callable[[], None]]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(name, total=total)
-        yield lambda: progress.advance(task)
 
 
 @asynccontextmanager

@@ -47,8 +47,12 @@ class Reader(Protocol):
         """For tables and files."""
 
     @property
+    def folder(self) -> str:
+        """Name of the folder for what was measured of it: of its weights and settings."""
+
+    @property
     def identity(self) -> str:
-        """Changes whenever its output may: a hash of its weights and settings."""
+        """Changes whenever its output may: of its weights, settings and code."""
 
     @property
     def about(self) -> str:
