@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.core import AudioChunk, EngineStats, Failed, Finished, Utterance, WordTiming, real_time_factor
-from engine.engine import Engine, load_engine, load_understudy
+from engine.engine import UNDERSTUDY, Engine, load_engine
 from engine.errors import FootlightsError
 
 SENTENCE = "Good evening, and welcome. This is a test of the voice that comes with this server."
@@ -122,7 +122,7 @@ def examine(folder: Path | None, text_stream: str | None, threads: int, device: 
     started_s = time.perf_counter()
     options: dict[str, Any] = {"text_stream": text_stream, "threads": threads, "device": device}
     try:
-        engine = load_understudy(**options) if folder is None else load_engine(folder, **options)
+        engine = load_engine(folder or UNDERSTUDY, **options)
         model = describe(engine, time.perf_counter() - started_s)
     except FootlightsError as error:
         return Report(describe_machine(device), None, None, (f"the model cannot be loaded: {error}",))

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -30,6 +29,8 @@ from engine.text.front import TextFront, warm
 
 logger = logging.getLogger(__name__)
 
+UNDERSTUDY = Path(__file__).with_name("understudy")
+"""Checkpoint that comes with the project."""
 SILENCE_MS = 40
 """Audio of an utterance in which there is nothing to say."""
 
@@ -281,7 +282,7 @@ class Engine:
 
 
 def load_engine(
-    folder: Path | str,
+    folder: Path | str = UNDERSTUDY,
     *,
     text_stream: str | None = None,
     threads: int = 1,
@@ -290,7 +291,7 @@ def load_engine(
     device: str = "cpu",
     is_warm: bool = True,
 ) -> Engine:
-    """An engine for a checkpoint folder. Raises ``ConfigError`` and ``WeightsError``.
+    """An engine for a checkpoint folder, by default the understudy's. Raises ``ConfigError`` and ``WeightsError``.
 
     ``text_stream``: ``aligned`` or ``turns`` (None: what the checkpoint is made for). ``threads`` of tensor operations
     in this process. ``max_batch`` utterances a step; none is made more than ``max_lead_s`` ahead of its listener.
@@ -304,8 +305,3 @@ def load_engine(
         for voice in parts.info.voices:
             speak(trial, "Ready.", voice)
     return Engine(parts, Scheduler(max_batch, max_lead_s, time.monotonic))
-
-
-def load_understudy(**options: Any) -> Engine:
-    """The engine of the model that comes with the project; options as of ``load_engine``."""
-    return load_engine(Path(__file__).with_name("understudy"), **options)

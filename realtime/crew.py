@@ -22,8 +22,11 @@ MAX_BACKOFF_S = 30.0
 class WorkerSettings:
     """How to make and to watch the worker: section ``[worker]`` of the configuration."""
 
-    factory: str = "engine.engine:load_understudy"
+    factory: str = "engine.engine:load_engine"
     arguments: dict[str, object] = field(default_factory=dict)
+    """Keywords of the factory."""
+    model: str | None = None
+    """Folder of the checkpoint, short for the keyword ``folder``; None: the factory's default, the understudy."""
     has_standby: bool = True
     """Keep a second process, so that a restart is fast."""
     is_standby_warm: bool = True
@@ -36,6 +39,11 @@ class WorkerSettings:
     stop_s: float = 5.0
     backoff_s: float = 0.5
     """Pause before a new attempt if a worker died before it was ready; doubles up to `MAX_BACKOFF_S`."""
+
+    @property
+    def factory_arguments(self) -> dict[str, object]:
+        """What the factory is called with."""
+        return self.arguments if self.model is None else {**self.arguments, "folder": self.model}
 
 
 class WorkerStartError(FootlightsError):
@@ -104,7 +112,7 @@ class Crew:
     def start(self) -> None:
         """Starts the first worker; does not wait for it."""
         self._worker = self._hire()
-        self._worker.ask_to_start(self._config.arguments)
+        self._worker.ask_to_start(self._config.factory_arguments)
         self._keep(self._supervise())
 
     async def stop(self) -> None:
@@ -198,7 +206,7 @@ class Crew:
                 await asyncio.sleep(min(MAX_BACKOFF_S, self._config.backoff_s * 2**failures))
                 failures += 1
                 self._worker = self._hire()
-                self._worker.ask_to_start(self._config.arguments)
+                self._worker.ask_to_start(self._config.factory_arguments)
 
     def _promote(self) -> None:
         """Puts the standby into service, or a new worker."""
@@ -207,7 +215,7 @@ class Crew:
             self._keep(self._bury(standby))
             standby = None
         self._worker = standby or self._hire()
-        self._worker.ask_to_start(self._config.arguments)
+        self._worker.ask_to_start(self._config.factory_arguments)
         if self._worker.info is not None:
             self._in_service(self._worker.info)
 
@@ -246,7 +254,7 @@ class Crew:
         if self._standby is None:
             self._standby = self._hire()
             if self._config.is_standby_warm:
-                self._standby.ask_to_start(self._config.arguments)
+                self._standby.ask_to_start(self._config.factory_arguments)
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -66,6 +66,7 @@ OPTIONS = {
     "api-key-file": ("server.api_key_file", f"file with the API key (or set {KEY_VARIABLE})"),
     "allow-origin": ("server.allowed_origins", "origins of web pages that may connect, comma-separated"),
     "allow-host": ("server.allowed_hosts", "host names served without an API key, comma-separated"),
+    "model": ("worker.model", "folder of the checkpoint to serve (default: the understudy, which comes along)"),
     "engine": ("worker.factory", "what makes the engine, as module:function"),
     "log-level": ("server.log_level", "debug, info, warning or error"),
 }

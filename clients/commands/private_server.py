@@ -17,17 +17,18 @@ POLL_S = 0.02
 
 
 @asynccontextmanager
-async def private_server(config: str | None = None) -> AsyncIterator[str]:
+async def private_server(config: str | None = None, model: str | None = None) -> AsyncIterator[str]:
     """Its address, once the model is ready, until the block ends.
 
     Args:
         config: a configuration file of `footlights serve`; the environment counts too. Addresses in them do not.
+        model: folder of the checkpoint; None: what the configuration says.
 
     Raises:
         ClientError: a bad configuration, or a model that cannot be loaded.
     """
     try:
-        server, listener = make_server(_settings(config))
+        server, listener = make_server(_settings(config, model))
     except FootlightsError as error:
         raise ClientError(str(error), code=error.code) from error
     # Not a task of this loop: uvicorn would take over Ctrl-C there.
@@ -52,10 +53,11 @@ async def _ready(server: Server, thread: threading.Thread) -> None:
         await asyncio.sleep(POLL_S)
 
 
-def _settings(config: str | None) -> settings.Settings:
+def _settings(config: str | None, model: str | None) -> settings.Settings:
     parser = argparse.ArgumentParser()
     settings.add_arguments(parser)
-    given = settings.load(parser.parse_args(["--config", config] if config else []), os.environ)
+    options = (["--config", config] if config else []) + (["--model", model] if model else [])
+    given = settings.load(parser.parse_args(options), os.environ)
     return dataclasses.replace(
         given,
         server=settings.ServerSettings(port=0),

@@ -79,6 +79,9 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--api-key", metavar="KEY", default=os.environ.get("FOOTLIGHTS_API_KEY"), help="of that server")
     made.add_argument("--config", metavar="FILE", help="configuration of `footlights serve`; not with --server")
+    made.add_argument(
+        "--model", metavar="FOLDER", help="checkpoint to speak with (default: the understudy); not with --server"
+    )
     made.add_argument("--words", action="store_true", help="print each word when it is heard: start, end (s), word")
     made.add_argument("--list-voices", action="store_true", help="print the voices and stop")
     made.add_argument("--explain", action="store_true", help="print how the text will be read and stop")
@@ -154,7 +157,7 @@ async def _server(arguments: argparse.Namespace, status: StatusLine) -> AsyncIte
 
     async with AsyncExitStack() as stack:
         async with status.spinning("loading the voice"):
-            url = await stack.enter_async_context(private_server(arguments.config))
+            url = await stack.enter_async_context(private_server(arguments.config, arguments.model))
         yield url
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -47,6 +48,7 @@ class Speaking:
         self._voice = voice
         self._stop = asyncio.Event()
         self._unheard: list[Word] = []
+        self._printed_char = -1
         self._base_ms = 0.0
         self._last_char = 0
         self._dry_seen = 0
@@ -68,6 +70,7 @@ class Speaking:
         """
         while await self._has_more(portions):
             self._base_ms = self._sink.played_ms
+            self._printed_char = -1
             self._last_char = 0
             async with self._session.context(voice=self._voice, acknowledge=not self._sink.is_live) as context:
                 report = await self._speak(context, portions)
@@ -99,7 +102,7 @@ class Speaking:
             for task in (ticking, stopping):
                 task.cancel()
             await asyncio.wait([ticking, stopping])
-            self._print_words()
+            self._print_words(is_over=True)
             self._status.clear()
 
     async def _take(self, context: Context, started: float) -> HeardReport | None:
@@ -110,7 +113,7 @@ class Speaking:
                         self.figures.ttfa_ms = 1000 * (time.monotonic() - started)
                     await self._sink.write(event.pcm)
                 case WordsEvent(words=words):
-                    self._unheard += words
+                    self._note(words)
                     self._last_char = words[-1].char_end
                 case DoneEvent():
                     self.figures.speech_s += event.audio_ms / 1000
@@ -156,10 +159,20 @@ class Speaking:
             self.figures.underruns += dry - self._dry_seen
         self._dry_seen = dry
 
-    def _print_words(self) -> None:
+    def _note(self, words: Sequence[Word]) -> None:
+        """Queue words for printing; one that comes again, now with its exact end, takes its own place."""
+        known = {word.char_start: word for word in self._unheard}
+        known.update((word.char_start, word) for word in words if word.char_start > self._printed_char)
+        self._unheard = [known[start] for start in sorted(known)]
+
+    def _print_words(self, is_over: bool = False) -> None:
+        """Print words that are over: heard to their end, or, where nobody listens yet, followed by another."""
         heard_ms = self._heard_ms
-        while self._unheard and (self._unheard[0].start_ms <= heard_ms or not self._sink.is_live):
+        while self._unheard and (
+            is_over or (self._unheard[0].end_ms <= heard_ms if self._sink.is_live else len(self._unheard) > 1)
+        ):
             word = self._unheard.pop(0)
+            self._printed_char = word.char_start
             if self._words_out is not None:
                 self._status.clear()
                 start_s, end_s = ((self._base_ms + ms) / 1000 for ms in (word.start_ms, word.end_ms))

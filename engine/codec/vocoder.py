@@ -35,8 +35,8 @@ HIGH_PASS = butter(2, 40, "highpass", fs=SAMPLE_RATE_HZ, output="sos")
 class Vocoder(nn.Module):
     """Linear maps and synthesis.
 
-    ``envelope_basis`` [40, K]: cepstra to log power envelope; ``band_basis`` [3, K], ``band_offset`` [K]: coded bands to
-    aperiodicity in dB.
+    ``envelope_basis`` [40, K]: cepstra to log power envelope; ``band_basis`` [3, K], ``band_offset`` [K]: coded bands
+    to aperiodicity in dB.
     """
 
     def __init__(self) -> None:

@@ -38,7 +38,7 @@ def config(tmp_path: Path) -> str:
 def test_defaults() -> None:
     settings = loaded()
     assert (settings.server.host, settings.server.port, settings.api_key) == ("127.0.0.1", 8060, None)
-    assert settings.worker.factory == "engine.engine:load_understudy"
+    assert settings.worker.factory == "engine.engine:load_engine"
 
 
 def test_a_file(config: str) -> None:
