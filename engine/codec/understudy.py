@@ -88,7 +88,7 @@ class FeatureDecoder(nn.Module):
         return total
 
     def forward(self, components: dict[str, Tensor], windows: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """Parameters [B, 8F, 45] of ``components`` after ``windows`` ([B, KERNEL - 1, N] a block), and the next windows."""
+        """Parameters [B, 8F, 45] of ``components`` after ``windows`` ([B, KERNEL - 1, N] a block); the next windows."""
         batch, frames, _ = components["spectrum"].shape
         plain = []
         for stream in ("spectrum", "source"):
