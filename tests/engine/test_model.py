@@ -56,7 +56,6 @@ CONFIG = ModelConfig(
 
 @pytest.fixture(scope="module")
 def decoder() -> Decoder:
-    torch.set_num_threads(1)
     model = Decoder(CONFIG)
     initialise(model, seed=3)
     with torch.no_grad():

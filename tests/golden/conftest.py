@@ -12,6 +12,9 @@ from torch import Tensor
 from engine.model.decoder import Decoder
 from engine.weights import load_decoder
 
+# Small tensors: threads would wait for each other longer than they compute.
+torch.set_num_threads(1)
+
 ROOT = Path(__file__).parent / "drama3-tiny"
 
 
@@ -22,7 +25,6 @@ def checkpoint() -> Path:
 
 @pytest.fixture(scope="session")
 def decoder(checkpoint: Path) -> Decoder:
-    torch.set_num_threads(1)
     return load_decoder(checkpoint)[0]
 
 
