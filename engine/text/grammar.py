@@ -1,6 +1,6 @@
-"""The normalisation grammars, for what our own number rules leave to them: dates, fractions and rare currencies.
+"""The normalisation grammars, for what our own number rules leave to them: dates and durations in figures.
 
-A span costs 10 to 100 ms, so answers are kept and spans are as small as can be.
+A span costs 20 to 100 ms, so answers are kept and spans are as small as can be.
 """
 
 from functools import lru_cache
@@ -20,4 +20,4 @@ def spoken_by_grammar(span: str) -> str | None:
 def warm_grammar() -> None:
     """Load the grammars, so that the first span costs no more than the others."""
     warm("en-US")
-    spoken_by_grammar("1/2")
+    spoken_by_grammar("1/2/2000")

@@ -12,10 +12,7 @@ NUMBER = r"(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)"
 FRACTION_SIGNS = {
     "½": "1/2", "¼": "1/4", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8",
 }  # fmt: skip
-_FRACTION_WORDS = {
-    "1/2": "one half", "1/4": "one quarter", "3/4": "three quarters", "1/3": "one third", "2/3": "two thirds",
-    "24/7": "twenty four seven", "9/11": "nine eleven", "1/8": "one eighth", "1/10": "one tenth",
-}  # fmt: skip
+_IDIOMS = {"1/2": "one half", "24/7": "twenty four seven", "9/11": "nine eleven"}
 _RANGE_MONEY = {"$": "dollars", "£": "pounds", "€": "euros", "": ""}
 
 Reader = Callable[[re.Match[str]], str]
@@ -37,9 +34,10 @@ def say_fraction(text: str, after_number: bool) -> str:
     top, bottom = text.split("/")
     if after_number and text == "1/2":
         return "and a half"
-    said = _FRACTION_WORDS.get(text)
-    if not said and bottom != "10" and int(top) < int(bottom) < 100:
-        said = spoken_by_grammar(text)
+    said = _IDIOMS.get(text)
+    if not said and bottom != "10" and 0 < int(top) < int(bottom) < 100:
+        part = "quarter" if bottom == "4" else numbers.ordinal(bottom)
+        said = f"{numbers.cardinal(top)} {part}{'' if top == '1' else 's'}"
     if not said:
         said = f"{numbers.integer(top)} {'over' if int(top) > int(bottom) else 'out of'} {numbers.integer(bottom)}"
     return f"and {said}" if after_number else said

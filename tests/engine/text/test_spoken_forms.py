@@ -62,6 +62,7 @@ def said(text: str) -> str:
             "1/2 cup, 3 1/2 cups, 2½ of 3/4.",
             "one half cup,/ three and a half cups,/ two and a half of three quarters.//",
         ),
+        ("3/8, 1/3, 8/10, 5/3", "three eighths,/ one third,/ eight out of ten,/ five over three.//"),
         ("a 55-year-old, 24/7", "a fifty five year old,/ twenty four seven.//"),
         ("World War II and Henry VIII.", "World War two and Henry the eighth.//"),
         ("C++ and C# and .NET and Node.js.", "C plus plus and C sharp and dot net and Node dot js.//"),
