@@ -47,12 +47,12 @@ class _RMSNorm(torch.autograd.Function):
 
 def rms_norm(x: Tensor, gain: Tensor | None, eps: float) -> Tensor:
     """``x * rsqrt(mean(x^2) + eps) * gain`` over the last axis, computed in float32, returned in ``x``'s dtype."""
-    wide = x.float()
+    if x.dtype is not torch.float32:
+        return rms_norm(x.float(), gain, eps).to(x.dtype)
     if torch.is_grad_enabled():
-        out: Tensor = _RMSNorm.apply(wide, gain, eps)  # type: ignore[no-untyped-call]
-    else:
-        out = (wide if gain is None else wide * gain) / _root_mean_square(wide, eps)
-    return out.to(x.dtype)
+        out: Tensor = _RMSNorm.apply(x, gain, eps)  # type: ignore[no-untyped-call]
+        return out
+    return (x if gain is None else x * gain) / _root_mean_square(x, eps)
 
 
 class RMSNorm(Leaf):
