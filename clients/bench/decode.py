@@ -136,9 +136,9 @@ def checkpoint_hash(folder: Path) -> str:
     return digest.hexdigest()[:12]
 
 
-def source_hash() -> str:
-    """Eight hex digits that stand for the code that turns text into sound."""
-    root = Path(engine_package.__path__[0])
+def source_hash(part: str = ".") -> str:
+    """Eight hex digits that stand for the engine's code, or a part of it (``text``), without the recipe."""
+    root = Path(engine_package.__path__[0]) / part
     digest = hashlib.sha256()
     for path in sorted(path for path in root.rglob("*.py") if "train" not in path.relative_to(root).parts):
         digest.update(path.read_bytes())

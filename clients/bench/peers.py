@@ -32,7 +32,7 @@ class KokoroReader:
         folder = require(KOKORO) / "kokoro"
         self.voices = tuple(voice for voice in voices if voice in TEACHER_VOICE)
         self.folder = f"{self.name}-{_file_hash(folder / 'kokoro.onnx')}"
-        self.identity = f"{self.folder}-{source_hash()}"
+        self.identity = f"{self.folder}-{source_hash('text')}"
         self._teacher: Teacher = importlib.import_module("engine.train.teacher").Teacher(folder / "kokoro.onnx", folder)
         self._symbols: frozenset[str] = frozenset(importlib.import_module("engine.train.teacher").TEACHER_IDS)
 

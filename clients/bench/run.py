@@ -116,7 +116,7 @@ def _read_and_report(
     console = report.console()
     texts = sentences.load(arguments.sentences)
     settings: dict[str, object] = {
-        "readers": {reader.name: f"{reader.identity} ({reader.about})" for reader in readers},
+        "readers": {reader.identity: reader.about for reader in readers},
         "voices": list(arguments.voices),
         "sentences": len(texts),
         "seed": arguments.seed,

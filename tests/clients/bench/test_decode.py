@@ -93,6 +93,10 @@ def test_checkpoint_hash_changes_with_any_file(tmp_path: Path) -> None:
     assert checkpoint_hash(tmp_path) != before
 
 
+def test_source_hash_is_of_the_part_that_is_used() -> None:
+    assert decode.source_hash() == decode.source_hash() != decode.source_hash("text")
+
+
 def test_no_checkpoint_says_which_option_to_use(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--model"):
         decode.open_engine(tmp_path)
