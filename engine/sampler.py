@@ -8,7 +8,7 @@ Axes: B sequences, V candidates, R ranks (candidates in descending order).
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Generic, TypeVar
 
@@ -31,14 +31,17 @@ _MASK = (1 << 64) - 1
 
 
 def uniform(seed: int, step: int, place: int) -> float:
-    """A number in [0, 1), the same for the same arguments (two rounds of the SplitMix64 finaliser)."""
+    """A number in [0, 1), the same for the same arguments (two rounds of the SplitMix64 finaliser).
+
+    It has 23 bits, so that its float32 product with any float32 number is smaller than that number.
+    """
     x = seed & _MASK
     for word in (step, place):
         x = (x + (word + 1) * 0x9E3779B97F4A7C15) & _MASK
         x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
         x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
         x ^= x >> 31
-    return (x >> 11) / (1 << 53)
+    return (x >> 41) / (1 << 23)
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,8 @@ class Ranked:
         """One column per sequence, by the kept candidates' probabilities: [B] (int64)."""
         mass = self.cumulative.gather(1, self.kept[:, None] - 1)
         points = torch.tensor(uniforms, dtype=mass.dtype, device=mass.device)[:, None] * mass
-        # A number that was rounded up to 1 must not reach past the last candidate with any probability.
-        last = torch.searchsorted(self.cumulative, mass)
-        rank = torch.minimum(torch.searchsorted(self.cumulative, points, right=True), last)
-        return self.order.gather(1, rank)[:, 0]
+        # Points lie below the mass, so no rank without probability is reached.
+        return self.order.gather(1, torch.searchsorted(self.cumulative, points, right=True))[:, 0]
 
     def probabilities(self, candidates: int) -> Tensor:
         """The distribution that ``draw`` draws from: [B, V]."""
@@ -70,14 +71,21 @@ class Ranked:
 
 @lru_cache(maxsize=256)
 def _settings(params: tuple[SamplingParams, ...], candidates: int, device: torch.device) -> tuple[Tensor, ...]:
-    """Temperatures [B, 1], top-p [B, 1] and caps [B] of a batch, made once as long as it stays the same."""
+    """Temperatures [B, 1], top-p [B, 1], ones [B] and caps [B] of a batch, made once as long as it stays the same."""
     caps = [candidates if p.top_k is None else max(1, min(p.top_k, candidates)) for p in params]
     with torch.inference_mode(False):
         return (
             torch.tensor([max(p.temperature, 1e-5) for p in params], device=device)[:, None],
             torch.tensor([p.top_p for p in params], device=device)[:, None],
+            torch.ones(len(params), dtype=torch.int64, device=device),
             torch.tensor(caps, device=device),
         )
+
+
+@lru_cache(maxsize=1024)
+def _of_codes(params: SamplingParams) -> SamplingParams:
+    """The settings for codebooks 1 and up."""
+    return replace(params, top_k=min(params.top_k or MOST_CODE_CANDIDATES, MOST_CODE_CANDIDATES))
 
 
 def rank_candidates(logits: Tensor, params: Sequence[SamplingParams], keeps_crossing: bool) -> Ranked:
@@ -87,17 +95,14 @@ def rank_candidates(logits: Tensor, params: Sequence[SamplingParams], keeps_cros
     crosses ``top_p`` stays (so the end of a turn stays within reach); otherwise it goes. The best always stays.
     """
     candidates = logits.shape[1]
-    temperatures, top_p, caps = _settings(tuple(params), candidates, logits.device)
+    temperatures, top_p, ones, caps = _settings(tuple(params), candidates, logits.device)
     ranks = max(candidates if p.top_k is None else max(1, min(p.top_k, candidates)) for p in params)
-    x = logits.float() / temperatures
-    best, order = x.sort(dim=1, descending=True) if ranks == candidates else x.topk(ranks, dim=1)
-    # Dividing by tiny temperatures makes huge numbers; only differences to the best are exponentiated.
-    top = best[:, :1]
-    cumulative = ((best - top).exp() / (x - top).exp().sum(1, keepdim=True)).cumsum(1)
+    # Softmax takes the largest logit off before it exponentiates, so tiny temperatures do no harm.
+    probabilities = (logits.float() / temperatures).softmax(1)
+    each, order = probabilities.sort(1, descending=True) if ranks == candidates else probabilities.topk(ranks, 1)
+    cumulative = each.cumsum(1)
     kept = (cumulative <= top_p).sum(1)
-    if keeps_crossing:
-        kept = kept + 1
-    return Ranked(order, cumulative, torch.minimum(kept, caps).clamp(min=1))
+    return Ranked(order, cumulative, torch.clamp(kept + 1 if keeps_crossing else kept, ones, caps))
 
 
 @dataclass
@@ -167,11 +172,7 @@ class Sampler:
         """Codes [B] (int64) of ``codebook`` (1 and up) from ``logits`` [B, V]."""
         if all(state.is_greedy for state in states):
             return logits.argmax(1)
-        params = [
-            SamplingParams(p.temperature, p.top_p, min(p.top_k or MOST_CODE_CANDIDATES, MOST_CODE_CANDIDATES), p.seed)
-            for p in (state.params for state in states)
-        ]
-        ranked = rank_candidates(logits, params, keeps_crossing=False)
+        ranked = rank_candidates(logits, [_of_codes(state.params) for state in states], keeps_crossing=False)
         return ranked.draw([uniform(s.params.seed, s.step, _CODES + codebook) for s in states])
 
     def moves(self, logits: Tensor, states: Sequence[SamplerState], allowed: Sequence[Sequence[bool]]) -> list[int]:

@@ -12,6 +12,8 @@ from engine.core import SamplingParams
 from engine.sampler import REPETITION_WINDOW, Sampler, SamplerState, TrailingClick, rank_candidates, uniform
 
 START, EOS, SIZE = 100, 7, 64
+LARGEST = 1 - 2**-23
+"""The largest number ``uniform`` can give."""
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +86,7 @@ def test_draws_follow_the_filtered_distribution() -> None:
         assert abs(count - 4000 * p) < 5 * (4000 * p * (1 - p)) ** 0.5
 
 
-@pytest.mark.parametrize("number", [0.0, 0.999999999999])
+@pytest.mark.parametrize("number", [0.0, LARGEST])
 def test_extreme_random_numbers_stay_within_the_kept(number: float) -> None:
     ranked = rank_candidates(logits(1), [SamplingParams(top_p=0.6)], keeps_crossing=False)
     rank = 0 if number == 0 else int(ranked.kept) - 1
@@ -94,7 +96,7 @@ def test_extreme_random_numbers_stay_within_the_kept(number: float) -> None:
 def test_a_barred_candidate_is_never_drawn() -> None:
     barred = torch.tensor([[1.0, -torch.inf, 0.5, -torch.inf]])
     ranked = rank_candidates(barred, [SamplingParams(top_p=1.0)], keeps_crossing=True)
-    assert int(ranked.draw([0.999999999999])) == 2
+    assert int(ranked.draw([LARGEST])) == 2
 
 
 @pytest.mark.parametrize("keeps_crossing", [True, False])
