@@ -23,9 +23,10 @@ from engine.errors import (
 from engine.loading import Parts, load_parts
 from engine.runner import Track
 from engine.scheduler import Scheduler
+from engine.script import STEP_CHARACTERS, Mark, Script
 from engine.speak import speak
 from engine.streams.base import Demand, Spoken, TextStream
-from engine.text.front import TextFront, warm
+from engine.text.front import warm
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ class Sequence:
     """One utterance on its way from text to sound."""
 
     utterance: Utterance
-    front: TextFront
+    script: Script
     stream: TextStream
     track: Track
     is_finished: bool = False
@@ -85,30 +86,26 @@ class Engine:
         if name in self._sequences:
             raise UtteranceStateError(f"utterance {name!r} is already open; use another id")
         voice = self._voices.ready(utterance.voice)
-        front, stream = self._make_front(utterance.language), self._make_stream(utterance)
-        self._sequences[name] = Sequence(utterance, front, stream, self.runner.open(voice, utterance.sampling))
+        stream = self._make_stream(utterance)
+        script = Script(self._make_front(utterance.language), stream)
+        self._sequences[name] = Sequence(utterance, script, stream, self.runner.open(voice, utterance.sampling))
         self._scheduler.add(name)
 
     def append_text(self, utterance_id: str, text: str) -> None:
         """More text of any length. Raises ``TextError`` for text that cannot be spoken; it is then left out."""
         sequence = self._writable(utterance_id)
         with self._guard(sequence, passes=(TextError,)):
-            sequence.stream.add(sequence.front.append(text))
+            sequence.script.append(text)
 
     def flush(self, utterance_id: str) -> None:
         """Speak all there is without waiting for more."""
-        sequence = self._writable(utterance_id)
-        with self._guard(sequence):
-            sequence.stream.add(sequence.front.flush())
-            sequence.stream.flush()
+        self._writable(utterance_id).script.mark(Mark.FLUSH)
 
     def finish(self, utterance_id: str) -> None:
         """No more text: speak what there is and end."""
         sequence = self._writable(utterance_id)
         sequence.is_finished = True
-        with self._guard(sequence):
-            sequence.stream.add(sequence.front.finish())
-            sequence.stream.finish()
+        sequence.script.mark(Mark.FINISH)
 
     def abort(self, utterance_id: str) -> None:
         """Stop at once; no audio of it follows, ``Cancelled`` does."""
@@ -130,7 +127,7 @@ class Engine:
 
     def idle_s(self) -> float | None:
         """Seconds until ``step`` has something to do if nothing is asked meanwhile; None: it never will."""
-        if self._outbox or any(s.stream.demand() is Demand.END for s in self._sequences.values()):
+        if self._outbox or self._unread() or any(s.stream.demand() is Demand.END for s in self._sequences.values()):
             return 0.0
         return self._scheduler.next_due_s(self._ready())
 
@@ -154,6 +151,7 @@ class Engine:
     def step(self) -> list[EngineEvent]:
         """Serve whoever runs dry first: prompt rows for one, a frame for each; returns what happened since."""
         started_s = time.perf_counter()
+        self._read()
         due = [self._sequences[name] for name in self._scheduler.select(self._ready())]
         spoken = self._decode(self._prefill(self._renew(due)))
         self._vocode(spoken)
@@ -161,6 +159,20 @@ class Engine:
         self._close_ended()
         events, self._outbox = self._outbox, []
         return events
+
+    def _read(self) -> None:
+        """Read text for those who wait for it, as much as holds nobody up, whoever runs dry first before the others."""
+        left = STEP_CHARACTERS
+        for name in self._scheduler.by_deadline(self._unread()):
+            sequence = self._sequences[name]
+            with self._guard(sequence):
+                left -= sequence.script.read(left)
+            if left <= 0:
+                break
+
+    def _unread(self) -> list[str]:
+        """Utterances that need more of their text to be read."""
+        return [n for n, s in self._sequences.items() if s.script.is_due and not self._scheduler.is_paused(n)]
 
     def _ready(self) -> list[str]:
         """Utterances that could go on now."""

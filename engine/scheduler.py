@@ -78,9 +78,12 @@ class Scheduler:
             for name in ready
             if not self._playouts[name].is_paused and self._playouts[name].deadline_s - now <= self.max_lead_s
         ]
+        return self.by_deadline(due)[: self.max_batch]
+
+    def by_deadline(self, names: Iterable[str]) -> list[str]:
+        """``names``, most urgent first; ties go to the one added first."""
         order = {name: place for place, name in enumerate(self._playouts)}
-        due.sort(key=lambda name: (self._playouts[name].deadline_s, order[name]))
-        return due[: self.max_batch]
+        return sorted(names, key=lambda name: (self._playouts[name].deadline_s, order[name]))
 
     def next_due_s(self, ready: Iterable[str]) -> float | None:
         """Seconds until one of ``ready`` may be served: 0 means now, None never (without an event from outside)."""

@@ -6,6 +6,7 @@ unknown, so the gateway fails them all and starts another worker.
 
 import importlib
 import logging
+import math
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -37,6 +38,9 @@ from realtime.commands import (
 from realtime.faults import describe
 
 logger = logging.getLogger(__name__)
+
+DRAIN_S = 0.02
+"""Time for commands between two steps."""
 
 
 class EngineLike(Protocol):
@@ -138,15 +142,19 @@ def run(connection: Connection, engine: EngineLike) -> None:
     while True:
         events: list[WorkerEvent] = []
         probe = None
-        # Sleeps until there is something to do, then takes all that has come meanwhile.
-        while connection.poll(0.0 if events or probe is not None else engine.idle_s()):
+        rest_s = math.inf
+        # Sleeps until there is something to do, then takes what has come meanwhile, but not for long: those who speak
+        # need their frames.
+        while rest_s > 0 and connection.poll(0.0 if events or probe is not None else engine.idle_s()):
             command = connection.recv()
+            started = time.perf_counter()
             if isinstance(command, Stop):
                 return
             if isinstance(command, Probe):
                 probe = command.number
             else:
                 events += apply(engine, command)
+            rest_s = min(rest_s, DRAIN_S) - (time.perf_counter() - started)
         step_s = None
         if engine.idle_s() == 0:
             started = time.perf_counter()

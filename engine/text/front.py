@@ -38,7 +38,7 @@ class TextFront:
             raise UnknownLanguageError(f"the text front does not read {language!r}; it reads {', '.join(LANGUAGES)}")
         self.language = language
         self.chars_received = 0
-        """Code points appended so far."""
+        """Code points read so far."""
         self._guard = StructureGuard()
         self._words = Assembler(self._original)
         self._cleaner = Cleaner(self._words)
@@ -57,7 +57,12 @@ class TextFront:
         return self._words.skipped + self._silent
 
     def append(self, text: str) -> list[SpokenWord]:
-        """Take more text; gives the words that are certain now.
+        """Take more text; gives the words that are certain now. Raises what ``check`` raises."""
+        self.check(text)
+        return self.read(text)
+
+    def check(self, text: str) -> None:
+        """Take ``text`` as the next to be read, without reading it yet: ``read`` wants all of it, in any pieces.
 
         Raises ``StructuralTokenError`` when the text, with what came before, holds prompt structure such as
         ``<|im_end|>``, ``TextError`` for half a surrogate pair and ``UtteranceStateError`` after ``finish``; the state
@@ -66,6 +71,9 @@ class TextFront:
         if self._is_finished:
             raise UtteranceStateError("the text was finished; open a new utterance for more")
         self._guard.check(text)
+
+    def read(self, text: str) -> list[SpokenWord]:
+        """Read the next checked text; gives the words that are certain now."""
         self.chars_received += len(text)
         self._recent += text
         self._cleaner.feed(text)

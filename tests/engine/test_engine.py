@@ -1,5 +1,6 @@
 """The engine on a mock decoder: every utterance ends once, alone or among others, whatever happens to them."""
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -17,7 +18,9 @@ from engine.errors import (
     UtteranceStateError,
 )
 from engine.loading import ContextLimits
+from engine.script import STEP_CHARACTERS
 from engine.speak import speak
+from engine.text.phonemes import phonemise_word
 from tests.engine.doubles import VOICES, MockDecoder, Stage, stage
 
 TEXT = "Good morning, Dr. Smith! It costs $20 today. Shall we go?"
@@ -254,6 +257,74 @@ class TestManyUtterances:
         assert real_time_factor(stats.compute_s, stats.audio_s) > 0
 
 
+class TestLongTexts:
+    """Reading a text takes time that the others' audio must not pay."""
+
+    LONG = "It was a long way from here to there. " * 2000
+
+    @pytest.fixture
+    def readings(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Words given to the phonemiser."""
+        words: list[str] = []
+
+        def counted(sentence: Sequence[str], spoken: str, pause: str, sound_after: str) -> str:
+            words.append(spoken)
+            return phonemise_word(sentence, spoken, pause, sound_after)
+
+        monkeypatch.setattr("engine.text.front.phonemise_word", counted)
+        return words
+
+    @FORMS
+    def test_a_long_text_is_read_between_the_frames_of_the_others(self, is_aligned: bool, readings: list[str]) -> None:
+        busy = stage(is_aligned)
+        busy.say("short", "One two three, four five six seven. ", "bella")
+        busy.step()
+        readings.clear()
+        for i in range(4):
+            busy.engine.add(Utterance(f"long{i}", "heart", policy=Policy.WHOLE))
+            busy.engine.append_text(f"long{i}", self.LONG)
+            busy.engine.finish(f"long{i}")
+        assert readings == []
+        frames = len(busy.audio("short"))
+        busy.step()
+        assert len(readings) <= STEP_CHARACTERS / 2
+        assert len(busy.audio("short")) > frames
+
+    def test_no_more_is_read_than_the_speech_needs(self, readings: list[str]) -> None:
+        lazy = stage()
+        lazy.say("u", self.LONG)
+        for _ in range(20):
+            lazy.step()
+        assert len(lazy.words("u")) > 0
+        assert len(readings) < len(lazy.words("u")) + STEP_CHARACTERS
+
+    @FORMS
+    def test_a_cancel_leaves_the_rest_unread(self, is_aligned: bool, readings: list[str]) -> None:
+        dropped = stage(is_aligned)
+        dropped.say("u", self.LONG)
+        dropped.step()
+        dropped.engine.abort("u")
+        readings.clear()
+        dropped.run()
+        assert readings == []
+        assert isinstance(dropped.ending("u"), Cancelled)
+
+    @FORMS
+    def test_flushes_and_the_end_keep_their_places(self, is_aligned: bool) -> None:
+        at_once, in_turn = stage(is_aligned), stage(is_aligned)
+        for made in (at_once, in_turn):
+            made.engine.add(Utterance("u", "heart", sampling=made.runner.sampling))
+            for text in ("Good eve", "ning all of you out there.", " And good night"):
+                made.engine.append_text("u", text)
+                made.engine.flush("u")
+                if made is in_turn:
+                    made.run()
+            made.engine.finish("u")
+            made.run()
+        assert np.array_equal(at_once.audio("u"), in_turn.audio("u"))
+        assert at_once.words("u") == in_turn.words("u")
+
+
 class TestEnding:
     """Cancellation, one case per moment, and pauses."""
 
@@ -456,7 +527,7 @@ class TestFaults:
     def test_a_fault_of_the_text_front(self) -> None:
         faulty = stage()
         faulty.engine.add(Utterance("u", "heart"))
-        faulty.engine._sequences["u"].front = None  # type: ignore[assignment]
+        faulty.engine._sequences["u"].script._front = None  # type: ignore[assignment]
         faulty.engine.append_text("u", "Hello")
         with pytest.raises(UnknownUtteranceError):
             faulty.engine.finish("u")

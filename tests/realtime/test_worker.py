@@ -17,6 +17,7 @@ from realtime.commands import (
     Abort,
     Add,
     AppendText,
+    Command,
     Finish,
     Flush,
     Imported,
@@ -190,3 +191,33 @@ class TestFactories:
     def test_what_is_found_must_be_callable(self) -> None:
         with pytest.raises(ConfigError, match="not a function"):
             worker.resolve("tests.realtime.fake_engine:SAMPLE_RATE")
+
+
+def test_a_flood_of_commands_does_not_keep_the_others_from_their_frames() -> None:
+    class Slow(FakeEngine):
+        def append_text(self, utterance_id: str, text: str) -> None:
+            time.sleep(0.01)
+            super().append_text(utterance_id, text)
+
+    ours, theirs = Pipe()
+    commands: list[Command] = [
+        Add(Utterance("u", "heart")),
+        AppendText("u", "one two ", 0),
+        Add(Utterance("v", "heart")),
+    ]
+    commands += [AppendText("v", "three ", number) for number in range(100)]
+    for command in (*commands, Probe(1)):
+        ours.send(command)
+    loop = threading.Thread(target=worker.run, args=(theirs, Slow()))
+    loop.start()
+    try:
+        assert ours.poll(5)
+        first = ours.recv()
+        assert isinstance(first, Report)
+        assert first.probe is None
+        assert any(isinstance(event, AudioChunk) and event.utterance_id == "u" for event in first.events)
+    finally:
+        ours.send(Stop())
+        loop.join(20)
+        ours.close()
+        theirs.close()
