@@ -1,4 +1,4 @@
-"""Keeps one worker process alive, and a standby behind it: starts, watches, replaces."""
+"""Keeps one worker process alive, with a standby and a spare behind it: starts, watches, replaces."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,10 @@ class WorkerSettings:
     has_standby: bool = True
     """Keep a second process, so that a restart is fast."""
     is_standby_warm: bool = True
-    """The standby has its model loaded too: no time is lost, but the memory of a second model. Else it has its code."""
+    """The standby has its model loaded too: no time is lost, but the memory of a second model. Else it has its code.
+
+    Behind a warm standby waits a spare that has its code alone, for a second loss before the next standby is warm.
+    """
     standby_delay_s: float = 1.0
     """A standby is made this long after a worker went into service, which has the processors to itself until then."""
     probe_s: float = 5.0
@@ -55,7 +58,9 @@ class WorkerStartError(FootlightsError):
 class Worker:
     """A worker process and what the loop knows of it."""
 
-    def __init__(self, factory: str, receive: Callable[["Worker", Message], None]) -> None:
+    def __init__(
+        self, factory: str, receive: Callable[["Worker", Message], None], lose: Callable[["Worker"], None]
+    ) -> None:
         loop = asyncio.get_running_loop()
 
         def post(callback: Callable[..., None], *arguments: object) -> None:
@@ -71,7 +76,7 @@ class Worker:
         self.start_failure: str | None = None
         self.last_sign_s = time.monotonic()
         self.process = WorkerProcess(
-            factory, on_message=lambda message: post(receive, self, message), on_lost=lambda: post(self.lost.set)
+            factory, on_message=lambda message: post(receive, self, message), on_lost=lambda: post(lose, self)
         )
         self.process.start()
 
@@ -83,7 +88,7 @@ class Worker:
 
 
 class Crew:
-    """The worker in service and its standby.
+    """The worker in service, its standby and its spare.
 
     ``on_report`` gets what the worker in service sends; ``on_ready`` its model whenever one is warm and in service;
     ``on_lost`` is called when it has died, before the next one takes commands.
@@ -103,6 +108,9 @@ class Crew:
         self._on_lost = on_lost
         self._worker: Worker | None = None
         self._standby: Worker | None = None
+        self._spare: Worker | None = None
+        self._has_changed = asyncio.Event()
+        """Somebody became ready or was lost, so the reserve may be short."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._first_start: asyncio.Future[ModelInfo] = asyncio.get_running_loop().create_future()
         self.restarts = 0
@@ -114,14 +122,16 @@ class Crew:
         self._worker = self._hire()
         self._worker.ask_to_start(self._config.factory_arguments)
         self._keep(self._supervise())
+        if self._config.has_standby:
+            self._keep(self._keep_reserve())
 
     async def stop(self) -> None:
         """Ends all processes."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        workers = [worker for worker in (self._worker, self._standby) if worker is not None]
-        self._worker = self._standby = None
+        workers = [worker for worker in (self._worker, self._standby, self._spare) if worker is not None]
+        self._worker = self._standby = self._spare = None
         for worker in workers:
             worker.process.send(Stop())
         for worker in workers:
@@ -145,6 +155,11 @@ class Crew:
     def standby_pid(self) -> int | None:
         """Process id of the standby."""
         return self._standby.process.pid if self._standby is not None else None
+
+    @property
+    def spare_pid(self) -> int | None:
+        """Process id of the spare."""
+        return self._spare.process.pid if self._spare is not None else None
 
     @property
     def queue_length(self) -> int:
@@ -171,6 +186,7 @@ class Crew:
                 logger.info("worker %s: model %s warm in %.2f s", worker.process.pid, info.name, warm_s)
                 worker.info = info
                 worker.ready.set()
+                self._has_changed.set()
                 if worker is self._worker:
                     self._in_service(info)
             case Report():
@@ -180,8 +196,6 @@ class Crew:
         if not self._first_start.done():
             self._first_start.set_result(info)
         self._on_ready(info)
-        if self._config.has_standby and self._standby is None:
-            self._keep(self._hire_standby())
 
     # ------------------------------------------------------------------------------------------ deaths
 
@@ -209,15 +223,46 @@ class Crew:
                 self._worker.ask_to_start(self._config.factory_arguments)
 
     def _promote(self) -> None:
-        """Puts the standby into service, or a new worker."""
-        standby, self._standby = self._standby, None
-        if standby is not None and standby.lost.is_set():
-            self._keep(self._bury(standby))
-            standby = None
-        self._worker = standby or self._hire()
+        """Puts the standby into service, else the spare, else a new worker."""
+        self._dismiss_lost()
+        if self._standby is not None:
+            self._worker, self._standby = self._standby, None
+        else:
+            self._worker, self._spare = self._spare or self._hire(), None
         self._worker.ask_to_start(self._config.factory_arguments)
         if self._worker.info is not None:
             self._in_service(self._worker.info)
+        self._has_changed.set()
+
+    async def _keep_reserve(self) -> None:
+        """Keeps a standby behind a worker in service and a spare behind a warm standby, one start at a time."""
+        while True:
+            await self._has_changed.wait()
+            self._has_changed.clear()
+            await asyncio.sleep(self._config.standby_delay_s)
+            if not self._dismiss_lost():
+                # It could not even start, and its successors will hardly do better.
+                await asyncio.sleep(MAX_BACKOFF_S)
+            if not self.is_ready:
+                continue
+            if self._standby is None:
+                self._standby, self._spare = self._spare or self._hire(), None
+                if self._config.is_standby_warm:
+                    self._standby.ask_to_start(self._config.factory_arguments)
+            elif self._spare is None and self._standby.ready.is_set():
+                self._spare = self._hire()
+
+    def _dismiss_lost(self) -> bool:
+        """Takes those that have died out of the reserve; False if one of them never got as far as to be of use."""
+        lost = [worker for worker in (self._standby, self._spare) if worker is not None and worker.lost.is_set()]
+        for worker in lost:
+            logger.error("worker %s of the reserve lost", worker.process.pid)
+            self._keep(self._bury(worker))
+        if self._standby in lost:
+            self._standby = None
+        if self._spare in lost:
+            self._spare = None
+        return all(worker.ready.is_set() or not worker.is_asked_to_start for worker in lost)
 
     def _start_failed(self, reason: str) -> None:
         if not self._first_start.done():
@@ -247,14 +292,11 @@ class Crew:
     # ------------------------------------------------------------------------------------------ helpers
 
     def _hire(self) -> Worker:
-        return Worker(self._config.factory, self._receive)
+        return Worker(self._config.factory, self._receive, self._lose)
 
-    async def _hire_standby(self) -> None:
-        await asyncio.sleep(self._config.standby_delay_s)
-        if self._standby is None:
-            self._standby = self._hire()
-            if self._config.is_standby_warm:
-                self._standby.ask_to_start(self._config.factory_arguments)
+    def _lose(self, worker: Worker) -> None:
+        worker.lost.set()
+        self._has_changed.set()
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -162,7 +162,33 @@ async def test_it_heals_again_and_again(doubled: Bridge) -> None:
         assert doubled.restarts == number
 
 
-async def test_a_lost_standby_is_replaced(doubled: Bridge) -> None:
+async def test_a_second_loss_in_a_row_finds_a_spare() -> None:
+    bridge = await start(WorkerSettings(FACTORY, {"step_s": 0.002, "warm_s": 1.0}, standby_delay_s=0))
+    await bridge.wait_ready()
+    await standby_of(bridge)
+    crew = bridge._crew
+    assert crew is not None
+    await until(lambda: crew.spare_pid is not None, PATIENCE_S)
+    spare = crew.spare_pid
+    await kill_while_speaking(bridge, "killed")
+    await kill_while_speaking(bridge, "killed too")
+    assert bridge.worker_pid == spare
+    assert isinstance(await say(bridge, "u", "word").ended(), Finished)
+    await standby_of(bridge)
+    await bridge.stop()
+
+
+async def test_a_lost_standby_is_replaced_before_it_is_needed(doubled: Bridge) -> None:
+    standby = await standby_of(doubled)
+    pid = standby.process.pid
+    standby.process.kill()
+    await asyncio.wait_for(standby.lost.wait(), PATIENCE_S)
+    await until(lambda: doubled.standby_pid not in (None, pid), PATIENCE_S)
+    await standby_of(doubled)
+    assert doubled.restarts == 0
+
+
+async def test_a_standby_lost_just_before_it_is_needed(doubled: Bridge) -> None:
     standby = await standby_of(doubled)
     standby.process.kill()
     await asyncio.wait_for(standby.lost.wait(), PATIENCE_S)
