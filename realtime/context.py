@@ -51,7 +51,8 @@ class Context:
         self._samples = 0
         self._pieces: dict[int, str] = {}
         self._appends = 0
-        self._words: list[WordTiming] = []
+        self._words: dict[int, WordTiming] = {}
+        """By first character: a word that comes again has its exact times now."""
 
     # ------------------------------------------------------------------------------------------ text
 
@@ -94,7 +95,7 @@ class Context:
         """The messages that this chunk completes."""
         assert self.is_next(chunk), (chunk.first_sample, self._model_samples)
         self._model_samples += len(chunk.samples)
-        self._words += chunk.words
+        self._words.update((word.char_start, word) for word in chunk.words)
         return self._messages(self._cutter.push(self._pcm.push(chunk.samples)))
 
     def finish(self) -> list[AudioMessage]:
@@ -124,7 +125,7 @@ class Context:
         """What the listener has heard by now."""
         played_ms = self.playout.heard_ms(now_s)
         text = self.text
-        char_end = heard_characters(text, self._words, played_ms, is_finished=self.is_finished)
+        char_end = heard_characters(text, [*self._words.values()], played_ms, is_finished=self.is_finished)
         # Where nothing was sent nothing was heard, and that is certain.
         is_exact = self.playout.acknowledged_ms is not None or self.playout.sent_ms == 0
         return Account(

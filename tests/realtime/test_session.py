@@ -313,6 +313,16 @@ class TestCancel:
         assert self.cancelled(stage, played_ms=400) == Cancelled("main", 0.0, "", "one two", 0, "exact")
         assert stage.queued == []
 
+    @pytest.mark.parametrize(("exact_end_ms", "spoken"), [(140, "one"), (460, "")])
+    def test_the_exact_end_of_a_word_replaces_the_estimate(
+        self, stage: Stage, exact_end_ms: float, spoken: str
+    ) -> None:
+        stage.receive(TextAppend("one two"))
+        stage.speak("main", 0, FRAME, word("one", 0, 300, 0))
+        stage.speak("main", FRAME, 10 * FRAME, word("one", 0, exact_end_ms, 0), word("two", 460, 500, 4))
+        played_ms = 100 if spoken else 200
+        assert self.cancelled(stage, played_ms=played_ms).spoken == spoken
+
     def test_without_a_position_time_is_the_estimate(self, speaking: Stage) -> None:
         speaking.now_s += 0.25
         report = self.cancelled(speaking)
