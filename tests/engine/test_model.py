@@ -441,8 +441,8 @@ def test_experts_equal_the_plain_sum(rows: int) -> None:
         best = p.topk(3)
         expected = torch.zeros(16)
         for weight, expert in zip(best.values / best.values.sum(), best.indices.tolist(), strict=True):
-            gate, up = (moe.experts.gate_up[expert] @ row).chunk(2)
-            expected = expected + weight * (moe.experts.down[expert] @ (F.silu(gate) * up))
+            gate, up = (moe.experts.get_parameter("gate_up")[expert] @ row).chunk(2)
+            expected = expected + weight * (moe.experts.get_parameter("down")[expert] @ (F.silu(gate) * up))
         gate, up = moe.shared.gate_up(row).chunk(2)
         expected = expected + torch.sigmoid(moe.router[-1] @ row) * moe.shared.down(F.silu(gate) * up)
         torch.testing.assert_close(out[0, t], expected, atol=1e-5, rtol=1e-5)
