@@ -9,13 +9,12 @@ VENV ?= .venv
 RUN := $(VENV)/bin
 INSTALL := $(RUN)/python -m pip install --disable-pip-version-check --constraint requirements.lock --editable
 LOCK_VENV := build/lock
-export TEXT
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 speak: $(VENV)/.base ## set up, then speak a text while it is being written (TEXT="..." for your own)
-	@$(RUN)/python -m clients.demo $(if $(TEXT),-- "$$TEXT")
+	@$(RUN)/python -m clients.demo $(if $(value TEXT),-- '$(subst ','\'',$(value TEXT))')
 
 serve: $(VENV)/.base ## the server and its web page, http://127.0.0.1:8060 (ARGS="--port 9000")
 	$(RUN)/footlights serve $(ARGS)

@@ -101,9 +101,9 @@ def open_sink(output: Path | None, sample_rate: int) -> tuple[Sink, Path | None]
         try:
             return Speakers(sample_rate), None
         except NoSpeakersError as error:
-            print(f"no speakers ({error})\n", file=sys.stderr)
-    file = output or DEFAULT_FILE
-    return WavFile(file, sample_rate), file
+            output = DEFAULT_FILE
+            print(f"no speakers here ({error}): writing {output}\n", file=sys.stderr)
+    return WavFile(output, sample_rate), output
 
 
 async def write(text: str, pace: float, progress: Progress) -> AsyncIterator[str]:
