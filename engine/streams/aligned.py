@@ -37,6 +37,10 @@ class AlignedSettings:
     """Longest punctuation mark, or silence between sentences."""
     lead_cap: int = 2
     """Longest silence before the first sound."""
+    breath_symbols: int = 240
+    """A text that has gone on for so long without a silence gets one at its next comma .."""
+    most_symbols: int = 320
+    """.. or, after so many, behind its next word: at a silence a long context can be let go."""
     end_frames: int = 3
     """Frames spent on the silence that closes a text before the utterance ends or waits."""
 
@@ -76,6 +80,8 @@ class Progress:
     """The last stop the pointer has rested on."""
     rested: int = 0
     """Frames made so far with the pointer on the first of ``stops``."""
+    silence: int = 0
+    """The last silence of ``symbols``."""
     first_visible: int = 0
     """Symbols before it are shown no more."""
     started_words: int = 0
@@ -112,7 +118,7 @@ class AlignedStream:
                 offset = len(now.symbols)
                 now.words.append(PlacedWord(word, first=offset + sounds[0], last=offset + sounds[-1]))
                 now.symbols.extend(ids)
-            if word.boundary is Boundary.SENTENCE:
+            if word.boundary is Boundary.SENTENCE or self._needs_breath(word.boundary):
                 self._close()
 
     def flush(self) -> None:
@@ -131,8 +137,15 @@ class AlignedStream:
 
     def _close(self) -> None:
         """End the symbols with a silence."""
-        if self._now.symbols[-1] != SILENCE:
-            self._now.symbols.append(SILENCE)
+        now = self._now
+        if now.symbols[-1] != SILENCE:
+            now.silence = len(now.symbols)
+            now.symbols.append(SILENCE)
+
+    def _needs_breath(self, boundary: Boundary) -> bool:
+        now = self._now
+        most = self.settings.most_symbols if boundary is Boundary.NONE else self.settings.breath_symbols
+        return len(now.symbols) - now.silence > most
 
     # Steps out
 

@@ -158,6 +158,15 @@ class TestOneUtterance:
         assert max(rows) < 250
         assert sum(after < before for before, after in zip(rows, rows[1:], strict=False)) >= 3
 
+    @FORMS
+    @pytest.mark.parametrize("text", ["and so on " * 500, "and so on, " * 500], ids=["words", "commas"])
+    def test_a_text_without_sentences_may_be_of_any_length(self, is_aligned: bool, text: str) -> None:
+        endless = stage(is_aligned, limits=ContextLimits(renew_rows=100, most_rows=3000))
+        endless.say("u", text)
+        endless.run(20_000)
+        assert isinstance(endless.ending("u"), Finished)
+        assert len(endless.words("u")) == 1500
+
     def test_an_utterance_without_a_pause_fails_at_the_limit(self) -> None:
         endless = stage(limits=ContextLimits(renew_rows=20, most_rows=80))
         endless.say("u", "and so on " * 60)
