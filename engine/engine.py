@@ -24,7 +24,6 @@ from engine.loading import Parts, load_parts
 from engine.runner import Track
 from engine.scheduler import Scheduler
 from engine.script import STEP_CHARACTERS, Mark, Script
-from engine.speak import speak
 from engine.streams.base import Demand, Spoken, TextStream
 from engine.text.front import warm
 
@@ -34,6 +33,8 @@ UNDERSTUDY = Path(__file__).with_name("understudy")
 """Checkpoint that comes with the project."""
 SILENCE_MS = 40
 """Audio of an utterance in which there is nothing to say."""
+TRIAL_STEPS = 4
+"""Steps after which a new engine is as fast as it will be; a restart waits for them."""
 
 
 @dataclass
@@ -315,5 +316,10 @@ def load_engine(
         warm()
         trial = Engine(parts, Scheduler(max_batch, math.inf, time.monotonic))
         for voice in parts.info.voices:
-            speak(trial, "Ready.", voice)
+            parts.voices.ready(voice)
+        trial.add(Utterance("trial", parts.info.voices[0]))
+        trial.append_text("trial", "Ready.")
+        trial.finish("trial")
+        for _ in range(TRIAL_STEPS):
+            trial.step()
     return Engine(parts, Scheduler(max_batch, max_lead_s, time.monotonic))

@@ -68,6 +68,7 @@ class Worker:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(callback, *arguments)
 
+        self.imported = asyncio.Event()
         self.ready = asyncio.Event()
         self.lost = asyncio.Event()
         self.info: ModelInfo | None = None
@@ -179,7 +180,7 @@ class Crew:
         worker.last_sign_s = time.monotonic()
         match message:
             case Imported():
-                logger.debug("worker %s has imported the engine", worker.process.pid)
+                worker.imported.set()
             case StartFailed(text):
                 worker.start_failure = text
             case Ready(info, warm_s):

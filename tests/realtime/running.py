@@ -72,20 +72,22 @@ def running(
     limits: LimitSettings | None = None,
     worker: WorkerSettings | None = None,
     api_key: str | None = None,
+    factory: str = FACTORY,
+    start_s: float = 20,
     **server: Any,
 ) -> Iterator[RunningServer]:
-    """A server until the end of the block, its model warm."""
+    """A server until the end of the block, its model, which ``factory`` makes within ``start_s``, warm."""
     settings = Settings(
         ServerSettings(port=0, **server),
         limits or LimitSettings(),
-        replace(worker or WorkerSettings(), factory=FACTORY),
+        replace(worker or WorkerSettings(), factory=factory),
         api_key,
     )
     uvicorn_server, listener = make_server(settings)
     thread = threading.Thread(target=uvicorn_server.run, args=([listener],))
     thread.start()
     try:
-        wait_for(lambda: uvicorn_server.started and uvicorn_server.gateway.bridge.is_ready, 20)
+        wait_for(lambda: uvicorn_server.started and uvicorn_server.gateway.bridge.is_ready, start_s)
         yield RunningServer(listener.getsockname()[1], uvicorn_server)
     finally:
         uvicorn_server.should_exit = True
