@@ -60,8 +60,10 @@ def in_language(language: str, path: Path | None = None) -> list[Snippet]:
 
 def command_lines() -> Iterator[tuple[str, list[str]]]:
     """Every command of every shell snippet: where it stands, and its words."""
-    for snippet in in_language("sh"):
+    for snippet in [*in_language("sh"), *in_language("")]:
         for line in snippet.code.splitlines():
+            if not snippet.language and not line.startswith(("footlights ", "make ")):
+                continue
             lexer = shlex.shlex(line, posix=True, punctuation_chars="|<>&;")
             lexer.whitespace_split = True
             words = list(lexer)
