@@ -6,7 +6,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 UNDERSTUDY = Path(__file__).with_name("understudy")
 """Checkpoint that comes with the project."""
+FIRST_CHUNK_FRAMES = 2
+"""Frames in the first chunk: a player that starts with it has time for whatever delays the next one."""
 SILENCE_MS = 40
 """Audio of an utterance in which there is nothing to say."""
 TRIAL_STEPS = 4
@@ -47,6 +49,8 @@ class Sequence:
     track: Track
     is_finished: bool = False
     """No more text will come."""
+    first: list[AudioChunk] = field(default_factory=list)
+    """Frames kept back until the first chunk is whole."""
     samples: int = 0
     frames: int = 0
     compute_s: float = 0.0
@@ -236,8 +240,21 @@ class Engine:
     def _hand_out(self, sequence: Sequence, chunk: AudioChunk) -> None:
         sequence.samples += len(chunk.samples)
         self._samples += len(chunk.samples)
-        self._outbox.append(chunk)
         self._scheduler.record(sequence.name, len(chunk.samples) / self.info.sample_rate)
+        if sequence.samples >= FIRST_CHUNK_FRAMES * self.info.samples_per_frame and not sequence.first:
+            self._outbox.append(chunk)
+            return
+        sequence.first.append(chunk)
+        if sequence.samples >= FIRST_CHUNK_FRAMES * self.info.samples_per_frame:
+            self._release_first(sequence)
+
+    def _release_first(self, sequence: Sequence) -> None:
+        """Give out what was kept back, as one chunk."""
+        if sequence.first:
+            samples = np.concatenate([chunk.samples for chunk in sequence.first])
+            words = tuple(word for chunk in sequence.first for word in chunk.words)
+            self._outbox.append(AudioChunk(sequence.name, 0, samples, words))
+            sequence.first = []
 
     def _account(self, served: list[Sequence], compute_s: float) -> None:
         self._steps += 1
@@ -251,6 +268,7 @@ class Engine:
             if not sequence.samples:
                 silence = np.zeros(self.info.sample_rate * SILENCE_MS // 1000, np.float32)
                 self._hand_out(sequence, AudioChunk(sequence.name, 0, silence))
+            self._release_first(sequence)
             audio_s = sequence.samples / self.info.sample_rate
             self._end(sequence, Finished(sequence.name, sequence.frames, sequence.compute_s, audio_s))
 

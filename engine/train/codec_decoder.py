@@ -203,6 +203,8 @@ class CodecTrainer:
 
     def validate(self) -> dict[str, float]:
         """Distances on held-out takes, whole and with clean codes."""
+        if not self.held:
+            return {}
         with torch.no_grad():
             parts = [self.distance(self.reconstruct(codes.T[None]), target[None]) for codes, target in self.held[:24]]
         return {name: round(float(np.mean([part[name].item() for part in parts])), 4) for name in parts[0]}

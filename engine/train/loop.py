@@ -107,8 +107,8 @@ class Trainer:
         self.noise = torch.Generator().manual_seed(args.seed + self.step)
         self.sampler = Sampler(takes, ExampleBuilder(self.config, tokenizer, rng), args.rows, args.turn_share)
         held_builder = ExampleBuilder(self.config, tokenizer, np.random.default_rng(0))
-        held_sampler = Sampler(held, held_builder, args.rows, 0.0)
-        self.validation = [held_sampler.batch() for _ in range(3)]
+        held_sampler = Sampler(held or takes, held_builder, args.rows, 0.0)
+        self.validation = [held_sampler.batch() for _ in range(3)] if held else []
 
     def _resume(self) -> None:
         state = torch.load(self.checkpoint, weights_only=True)
@@ -183,7 +183,8 @@ class Trainer:
                 entry: dict[str, Any] = {"step": self.step, "seconds": round(time.monotonic() - started, 1)}
                 for key in recent[0]:
                     entry[key] = np.round(np.mean([r[key] for r in recent], axis=0), 3).tolist()
-                entry["validation"] = self.validate()
+                if self.validation:
+                    entry["validation"] = self.validate()
                 recent = []
                 with log.open("a") as out:
                     out.write(json.dumps(entry) + "\n")

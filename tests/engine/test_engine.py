@@ -225,7 +225,16 @@ class TestManyUtterances:
         for _ in range(6):
             tight.step()
         tight.say("new", TEXT)
-        assert [event.utterance_id for event in tight.step()] == ["new"]
+        # The first frame of an utterance is kept back until there is a second.
+        assert [[event.utterance_id for event in tight.step()] for _ in range(2)] == [[], ["new"]]
+
+    def test_the_first_chunk_is_two_frames_and_none_is_lost(self) -> None:
+        one = stage()
+        one.say("u", TEXT)
+        one.run()
+        chunks = [event for event in one.of("u") if isinstance(event, AudioChunk)]
+        assert [len(chunk.samples) for chunk in chunks[:3]] == [2400, 1200, 1200]
+        assert [chunk.first_sample for chunk in chunks[:3]] == [0, 2400, 3600]
 
     def test_lead_is_bounded_and_the_engine_says_when_it_goes_on(self) -> None:
         bounded = stage(max_lead_s=0.5)
@@ -244,12 +253,14 @@ class TestManyUtterances:
         several = stage(is_aligned=False)
         several.say("a", "Good morning to you all.")
         several.step()
+        several.step()
         for name in "bcd":
             several.say(name, "Good morning to you all.")
         before = several.runner.prompt_rows
-        served = [{event.utterance_id for event in several.step()} for _ in range(3)]
+        served = [{event.utterance_id for event in several.step()} for _ in range(4)]
         assert all("a" in each for each in served)
-        assert [len(each & set("bcd")) for each in served] == [1, 2, 3]
+        # A first chunk takes two steps.
+        assert [len(each & set("bcd")) for each in served] == [0, 1, 2, 3]
         assert several.runner.prompt_rows > before
 
     def test_nothing_is_kept_of_those_that_ended(self) -> None:
