@@ -49,8 +49,8 @@ class Sequence:
     track: Track
     is_finished: bool = False
     """No more text will come."""
-    first: list[AudioChunk] = field(default_factory=list)
-    """Frames kept back until the first chunk is whole."""
+    held: list[AudioChunk] = field(default_factory=list)
+    """What is kept back until the first chunk is whole."""
     samples: int = 0
     frames: int = 0
     compute_s: float = 0.0
@@ -241,20 +241,17 @@ class Engine:
         sequence.samples += len(chunk.samples)
         self._samples += len(chunk.samples)
         self._scheduler.record(sequence.name, len(chunk.samples) / self.info.sample_rate)
-        if sequence.samples >= FIRST_CHUNK_FRAMES * self.info.samples_per_frame and not sequence.first:
-            self._outbox.append(chunk)
-            return
-        sequence.first.append(chunk)
+        sequence.held.append(chunk)
         if sequence.samples >= FIRST_CHUNK_FRAMES * self.info.samples_per_frame:
-            self._release_first(sequence)
+            self._release(sequence)
 
-    def _release_first(self, sequence: Sequence) -> None:
-        """Give out what was kept back, as one chunk."""
-        if sequence.first:
-            samples = np.concatenate([chunk.samples for chunk in sequence.first])
-            words = tuple(word for chunk in sequence.first for word in chunk.words)
-            self._outbox.append(AudioChunk(sequence.name, 0, samples, words))
-            sequence.first = []
+    def _release(self, sequence: Sequence) -> None:
+        """Give out what is held, as one chunk."""
+        if sequence.held:
+            samples = np.concatenate([chunk.samples for chunk in sequence.held])
+            words = tuple(word for chunk in sequence.held for word in chunk.words)
+            self._outbox.append(AudioChunk(sequence.name, sequence.held[0].first_sample, samples, words))
+            sequence.held = []
 
     def _account(self, served: list[Sequence], compute_s: float) -> None:
         self._steps += 1
@@ -268,7 +265,7 @@ class Engine:
             if not sequence.samples:
                 silence = np.zeros(self.info.sample_rate * SILENCE_MS // 1000, np.float32)
                 self._hand_out(sequence, AudioChunk(sequence.name, 0, silence))
-            self._release_first(sequence)
+            self._release(sequence)
             audio_s = sequence.samples / self.info.sample_rate
             self._end(sequence, Finished(sequence.name, sequence.frames, sequence.compute_s, audio_s))
 

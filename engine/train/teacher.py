@@ -18,11 +18,11 @@ import soundfile
 from kitten_text_processing import normalize_text
 from numpy.typing import NDArray
 
+from engine.codec.vocoder import SAMPLE_RATE_HZ
 from engine.text.phonemes import phonemise_sentence
+from engine.train.features import SAMPLES_PER_UNIT
 from engine.train.texts import training_texts
 
-SAMPLE_RATE_HZ = 24_000
-SAMPLES_PER_UNIT = 600
 DURATION_OUTPUT = "/encoder/Clip_output_0"
 VOICE_SHARE = {"af_heart": 0.4, "am_michael": 0.35, "af_bella": 0.25}
 # Token ids of the teacher's phoneme alphabet (a fact of its published configuration).
