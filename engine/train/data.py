@@ -19,6 +19,8 @@ from engine.train.quantiser import Quantiser
 from engine.train.recipe import SIL, TEACHER_VOICES, aligned_prefix, symbol_ids, turn_prefix
 
 NUM_NEAREST = 8
+CLAUSE_CUTS = (0.4, 0.4, 0.2)
+"""How often a take in turn form is left whole, cut once, cut twice."""
 SOFTNESS = 0.25
 """A target's weight falls by e for this share of the stage's mean squared error."""
 
@@ -85,6 +87,41 @@ def encode_take(take: Take, quantiser: Quantiser) -> CodedTake:
     )
 
 
+def split_take(take: CodedTake, space: int) -> tuple[CodedTake, CodedTake] | None:
+    """``take`` as two clauses, cut at the frame nearest to the end of the space ``phonemes[space]``.
+
+    The first clause gets a closing SIL and the second an opening one, of at least one unit and one frame; where the
+    speech runs on without a pause, its neighbours' units are relabelled for it. None: too short to cut there.
+    """
+    symbol = space + 1  # in ``symbols``, behind the opening SIL
+    at = np.repeat(np.arange(len(take.symbols)), take.durations)
+    cut = round(float(take.durations[: symbol + 1].sum()) / 2)
+    before, after = at[: 2 * cut].copy(), at[2 * cut :] - symbol
+    if min(len(before), len(after)) < 4:
+        return None
+    # Each label moves by one symbol a unit at most, from the opening SIL (0) and to the closing one.
+    before = np.minimum(before, symbol)
+    before[-1] = symbol
+    for unit in range(len(before) - 2, -1, -1):
+        before[unit] = max(before[unit], before[unit + 1] - 1)
+    after = np.maximum(after, 0)
+    after[:2] = 0
+    for unit in range(2, len(after)):
+        after[unit] = min(after[unit], after[unit - 1] + 1)
+    if before[0] != 0 or after[-1] != len(take.symbols) - 1 - symbol:
+        return None
+    halves = []
+    for labels, symbols, phonemes, frames in (
+        (before, [*take.symbols[:symbol], SIL], take.phonemes[:space], slice(0, cut)),
+        (after, [SIL, *take.symbols[symbol + 1 :]], take.phonemes[space + 1 :], slice(cut, None)),
+    ):
+        durations = np.bincount(labels, minlength=len(symbols)).astype(np.int64)
+        half = replace(take, phonemes=phonemes, symbols=np.array(symbols, np.int64), durations=durations)
+        codes, nearest, weights = take.codes[frames], take.nearest[frames], take.weights[frames]
+        halves.append(replace(half, codes=codes, nearest=nearest, weights=weights))
+    return halves[0], halves[1]
+
+
 @dataclass
 class Example:
     """One sequence of T rows; everything is indexed by the row that *predicts* (row t predicts frame of row t + 1)."""
@@ -118,22 +155,11 @@ class ExampleBuilder:
             symbols = np.concatenate([symbols, take.symbols[1:]])
             durations = np.concatenate([durations[:-1], joined, take.durations[1:]])
         codes = np.concatenate([take.codes for take in takes])
-        at = np.repeat(np.arange(len(symbols)), durations).reshape(-1, 2)
-        starts = np.cumsum(durations) - durations
-        elapsed = np.arange(2 * len(codes)).reshape(-1, 2) - starts[at]
-        moves = np.full(len(codes), -1)
-        moves[:-1] = 2 * (at[1:, 0] != at[:-1, 1]) + (at[1:, 1] != at[1:, 0])
-
+        window, elapsed, moves, at = self._pointer(symbols, durations)
         c = self.aligned
-        padded = np.concatenate([np.zeros(c.look_behind, np.int64), symbols, np.zeros(c.look_ahead + 1, np.int64)])
-        behind = np.arange(c.look_behind)
-        ahead = np.arange(1, c.look_ahead + 1) + c.look_behind
-        a, b = at[:, :1], at[:, 1:]
-        window = np.concatenate(
-            [padded[a + behind], padded[a + c.look_behind], padded[b + c.look_behind], padded[b + ahead]], axis=1
-        )
         if self.rng.random() < 0.35:
             cut = self.rng.integers(1, len(symbols) + 1)
+            b = at[:, 1:]
             hidden = (b + np.arange(1, c.look_ahead + 1) > cut) & (b <= cut)
             window[:, -c.look_ahead :][hidden] = 0
 
@@ -161,19 +187,56 @@ class ExampleBuilder:
         nearest, weights = held(take.nearest), held(take.weights)
         return replace(take, durations=durations, codes=held(take.codes), nearest=nearest, weights=weights)
 
+    def _pointer(self, symbols: NDArray[np.int64], durations: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
+        """Per frame: window [F, W] of symbol ids, units elapsed [F, 2], move to the next frame [F], place [F, 2]."""
+        at = np.repeat(np.arange(len(symbols)), durations).reshape(-1, 2)
+        starts = np.cumsum(durations) - durations
+        elapsed = np.arange(len(at) * 2).reshape(-1, 2) - starts[at]
+        moves = np.full(len(at), -1)
+        moves[:-1] = 2 * (at[1:, 0] != at[:-1, 1]) + (at[1:, 1] != at[1:, 0])
+        c = self.aligned
+        padded = np.concatenate([np.zeros(c.look_behind, np.int64), symbols, np.zeros(c.look_ahead + 1, np.int64)])
+        behind = np.arange(c.look_behind)
+        ahead = np.arange(1, c.look_ahead + 1) + c.look_behind
+        a, b = at[:, :1], at[:, 1:]
+        places = [a + behind, a + c.look_behind, b + c.look_behind, b + ahead]
+        window = np.concatenate([padded[place] for place in places], axis=1)
+        return window, elapsed, moves, at
+
     def turn_example(self, takes: list[CodedTake]) -> Example:
-        """Takes of one voice as turns: text rows, then audio rows."""
+        """Takes of one voice as turns: text rows, then audio rows that see the symbols of their own turn only.
+
+        Some takes are cut into clauses at random words: a turn then goes on in the middle of a sentence.
+        """
+        turns = [turn for take in takes for turn in self._clauses(self._rested(take))]
         parts = []
-        for i, take in enumerate(takes):
-            parts.append((turn_prefix(self.tokenizer, take.voice, take.phonemes, is_first=i == 0), take.codes))
-        example = self._empty(self._rows(parts), takes)
+        for i, turn in enumerate(turns):
+            parts.append((turn_prefix(self.tokenizer, turn.voice, turn.phonemes, is_first=i == 0), turn.codes))
+        example = self._empty(self._rows(parts), turns)
         row = done = 0
-        for prefix, codes in parts:
+        for (prefix, codes), turn in zip(parts, turns, strict=True):
+            window, elapsed, moves, _ = self._pointer(turn.symbols, turn.durations)
             row += len(prefix)
-            example.frame[row - 1 : row - 1 + len(codes)] = done + np.arange(len(codes))
+            spoken = slice(row - 1, row - 1 + len(codes))
+            example.frame[spoken] = done + np.arange(len(codes))
+            example.pointer[spoken], example.symbols[spoken], example.elapsed[spoken] = moves, window, elapsed
+            example.has_window[spoken] = True
             row, done = row + len(codes), done + len(codes)
             example.frame[row - 1] = -2
         return example
+
+    def _clauses(self, take: CodedTake) -> list[CodedTake]:
+        """``take`` whole, or cut between words into two or three clauses."""
+        spaces = [i for i, symbol in enumerate(take.phonemes) if symbol == " "]
+        cuts = int(self.rng.choice(3, p=CLAUSE_CUTS))
+        picked = sorted(self.rng.permutation(spaces)[:cuts].tolist())
+        pieces = []
+        for place in reversed(picked):
+            halves = split_take(take, place)
+            if halves is not None:
+                take, rest = halves
+                pieces.append(rest)
+        return [take, *reversed(pieces)]
 
     def _rows(self, parts: list[tuple[list[int], NDArray[np.int64]]]) -> NDArray[np.int64]:
         start = self.config.semantic_start_token_id

@@ -8,6 +8,7 @@ text, phonemes, durations``, durations in units of 600 samples for [silence, *ph
 import argparse
 import json
 import random
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from engine.codec.vocoder import SAMPLE_RATE_HZ
 from engine.text.phonemes import phonemise_sentence
 from engine.train.features import SAMPLES_PER_UNIT
-from engine.train.texts import training_texts
+from engine.train.texts import covering, training_texts
 
 DURATION_OUTPUT = "/encoder/Clip_output_0"
 VOICE_SHARE = {"af_heart": 0.4, "am_michael": 0.35, "af_bella": 0.25}
@@ -180,9 +181,11 @@ class Teacher:
         return audio, [int(d) for d in durations[0]]
 
 
-def _spoken_form(text: str) -> str:
-    """``text`` with its numbers, dates and units written out."""
-    return str(normalize_text(text)) if any(c.isdigit() for c in text) else text
+@lru_cache(maxsize=64)
+def _phonemes(text: str) -> str:
+    """What the teacher is given for ``text``, numbers, dates and units written out."""
+    spoken = str(normalize_text(text)) if any(c.isdigit() for c in text) else text
+    return "".join(symbol for symbol in phonemise_sentence(spoken) if symbol in TEACHER_IDS)
 
 
 def synthesise(args: argparse.Namespace) -> None:
@@ -197,10 +200,9 @@ def synthesise(args: argparse.Namespace) -> None:
     teacher = Teacher(args.model, args.voices)
     audio: list[NDArray[np.int16]] = []
     entries: list[dict[str, Any]] = []
-    for text in training_texts(args.sentences, args.wordnet, args.seed):
-        if text in seen:
-            continue
-        phonemes = "".join(symbol for symbol in phonemise_sentence(_spoken_form(text)) if symbol in TEACHER_IDS)
+    texts = (text for text in training_texts(args.sentences, args.wordnet, args.seed) if text not in seen)
+    for text in covering(texts, _phonemes, [entry["phonemes"] for entry in done]):
+        phonemes = _phonemes(text)
         if not 2 <= len(phonemes) <= 300:
             continue
         voice = rng.choices(list(VOICE_SHARE), weights=list(VOICE_SHARE.values()))[0]
