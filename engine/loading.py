@@ -20,7 +20,7 @@ from engine.streams.turns import TurnSettings, TurnStream
 from engine.text.front import TextFront
 from engine.text.segment import ClauseCutter
 from engine.text.words import SpokenWord
-from engine.voices import VoiceBook, VoicePrefix
+from engine.voices.book import VoiceBook, VoicePrefix
 from engine.weights import load_decoder
 
 CODEC_FILE = "codec.safetensors"

@@ -23,7 +23,7 @@ from engine.model.aligned import AlignedWindow
 from engine.model.decoder import Decoder
 from engine.sampler import Sampler, SamplerState
 from engine.streams.base import Frame, Guide, Window
-from engine.voices import ReadyVoice, VoicePrefix
+from engine.voices.book import ReadyVoice, VoicePrefix
 
 T = TypeVar("T")
 Samples = NDArray[np.float32]

@@ -40,7 +40,7 @@ from engine.streams.base import TextStream
 from engine.streams.turns import TurnSettings, TurnStream
 from engine.text.front import TextFront
 from engine.text.segment import ClauseCutter
-from engine.voices import VoiceBook, VoicePrefix
+from engine.voices.book import VoiceBook, VoicePrefix
 
 SEMANTIC_START = 100
 EOS = 99

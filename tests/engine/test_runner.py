@@ -18,7 +18,7 @@ from engine.runner import NotFiniteError, Runner, Track
 from engine.streams.aligned import AlignedSettings, AlignedStream
 from engine.streams.base import Demand, Frame, Guide
 from engine.text.words import Boundary, SpokenWord
-from engine.voices import ReadyVoice, VoicePrefix
+from engine.voices.book import ReadyVoice, VoicePrefix
 from engine.weights import load_decoder
 from tests.engine.doubles import SumCodec, SumMemory
 

@@ -5,7 +5,7 @@ import torch
 
 from engine.cache.decoder import DecoderState
 from engine.errors import UnknownVoiceError
-from engine.voices import ReadyVoice, VoiceBook, VoicePrefix
+from engine.voices.book import ReadyVoice, VoiceBook, VoicePrefix
 from tests.engine.doubles import small_config
 
 
