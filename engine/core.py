@@ -56,6 +56,8 @@ class WordTiming:
     end_ms: float
     char_start: int
     char_end: int
+    is_estimated: bool = False
+    """Whether a time is a guess still, to be replaced by a later timing or not."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,25 @@ class AudioChunk:
     samples: NDArray[np.float32]
     words: tuple[WordTiming, ...] = ()
     """Words that start inside this chunk, and corrected times of words told before (see ``WordTiming``)."""
+
+
+@dataclass(frozen=True)
+class Revised:
+    """Answer to ``Engine.revise(utterance_id, start, text, heard_ms)``: what became of it.
+
+    The utterance's text is now ``old[:kept_to] + text[resumes_at:]``, where ``old`` is what it was before. In full
+    effect: ``kept_to == start`` and ``resumes_at == 0``. Came too late in part: ``kept_to > start``, and ``resumes_at``
+    is ``engine.revision.resume_at(old[start:kept_to], text)``.
+
+    Audio from ``from_sample`` on is void (none, if that is all there was): the next chunk starts exactly there and
+    brings the words of void audio again. Words that start before ``from_sample`` keep their times.
+    """
+
+    utterance_id: str
+    start: int
+    kept_to: int
+    resumes_at: int
+    from_sample: int
 
 
 @dataclass(frozen=True)
@@ -100,7 +121,7 @@ class Failed:
     retryable: bool = False
 
 
-EngineEvent = AudioChunk | Finished | Cancelled | Failed
+EngineEvent = AudioChunk | Revised | Finished | Cancelled | Failed
 
 
 def real_time_factor(compute_s: float, audio_s: float) -> float:

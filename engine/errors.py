@@ -10,7 +10,8 @@ FootlightsError
 ├── UnknownVoiceError       the message lists the voices
 ├── UnknownLanguageError
 ├── UnknownUtteranceError
-└── UtteranceStateError     text after the end, an id used twice
+├── UtteranceStateError     text after the end, an id used twice
+└── RevisionError           a revision of text that is not there
 """
 
 
@@ -79,3 +80,9 @@ class UtteranceStateError(FootlightsError):
     """An operation the utterance's state forbids: text after the end, an id used twice."""
 
     code = "bad_state"
+
+
+class RevisionError(FootlightsError):
+    """A revision that starts beyond the end of the text."""
+
+    code = "bad_revision"
