@@ -3,10 +3,12 @@
 FootlightsError
 ├── ConfigError             a configuration the engine would compute differently, or cannot read
 ├── WeightsError            a checkpoint whose names, shapes or dtypes do not fit
+├── AudioError              a recording that cannot be encoded
 ├── StateError              memory asked for something its kind cannot do, such as taking a row back
 ├── TextError               text that cannot be spoken as given
 │   ├── StructuralTokenError    prompt structure typed as text
-│   └── TextTooLongError
+│   ├── TextTooLongError
+│   └── RevisionError           a revision of text that is not there
 ├── UnknownVoiceError       the message lists the voices
 ├── UnknownLanguageError
 ├── UnknownUtteranceError
@@ -34,6 +36,12 @@ class WeightsError(FootlightsError):
     code = "bad_weights"
 
 
+class AudioError(FootlightsError):
+    """A recording that cannot be encoded; the message says what is wrong with it."""
+
+    code = "bad_audio"
+
+
 class StateError(FootlightsError):
     """Decoder memory was asked for something its kind cannot do."""
 
@@ -56,6 +64,12 @@ class TextTooLongError(TextError):
     """More text than one utterance may hold."""
 
     code = "text_too_long"
+
+
+class RevisionError(TextError):
+    """A revision that starts outside the text there is."""
+
+    code = "bad_revision"
 
 
 class UnknownVoiceError(FootlightsError):
