@@ -7,8 +7,7 @@ FootlightsError
 ├── StateError              memory asked for something its kind cannot do, such as taking a row back
 ├── TextError               text that cannot be spoken as given
 │   ├── StructuralTokenError    prompt structure typed as text
-│   ├── TextTooLongError
-│   └── RevisionError           a revision of text that is not there
+│   └── TextTooLongError
 ├── UnknownVoiceError       the message lists the voices
 ├── UnknownLanguageError
 ├── UnknownUtteranceError
@@ -64,12 +63,6 @@ class TextTooLongError(TextError):
     """More text than one utterance may hold."""
 
     code = "text_too_long"
-
-
-class RevisionError(TextError):
-    """A revision that starts outside the text there is."""
-
-    code = "bad_revision"
 
 
 class UnknownVoiceError(FootlightsError):
