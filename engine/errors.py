@@ -3,12 +3,16 @@
 FootlightsError
 ├── ConfigError             a configuration the engine would compute differently, or cannot read
 ├── WeightsError            a checkpoint whose names, shapes or dtypes do not fit
-├── AudioError              a recording that cannot be encoded
 ├── StateError              memory asked for something its kind cannot do, such as taking a row back
 ├── TextError               text that cannot be spoken as given
 │   ├── StructuralTokenError    prompt structure typed as text
 │   └── TextTooLongError
 ├── UnknownVoiceError       the message lists the voices
+├── VoiceError              a voice's name or file that is unfit
+│   ├── ForeignVoiceError       made for another model
+│   ├── VoiceExistsError
+│   └── NoCloningError          a model with learned voices alone
+├── ClipError               a recording no voice can be made of; the message names the limit
 ├── UnknownLanguageError
 ├── UnknownUtteranceError
 ├── UtteranceStateError     text after the end, an id used twice
@@ -33,12 +37,6 @@ class WeightsError(FootlightsError):
     """A checkpoint that does not fit its configuration; names the first mismatch."""
 
     code = "bad_weights"
-
-
-class AudioError(FootlightsError):
-    """A recording that cannot be encoded; the message says what is wrong with it."""
-
-    code = "bad_audio"
 
 
 class StateError(FootlightsError):
@@ -69,6 +67,36 @@ class UnknownVoiceError(FootlightsError):
     """No such voice; the message lists those there are."""
 
     code = "unknown_voice"
+
+
+class VoiceError(FootlightsError):
+    """A voice's name is not allowed, or its file is damaged."""
+
+    code = "bad_voice"
+
+
+class ForeignVoiceError(VoiceError):
+    """A voice made for another model; the message says how to make it anew."""
+
+    code = "foreign_voice"
+
+
+class VoiceExistsError(VoiceError):
+    """A voice of that name is there already."""
+
+    code = "voice_exists"
+
+
+class NoCloningError(VoiceError):
+    """The model cannot take a voice from a recording."""
+
+    code = "no_cloning"
+
+
+class ClipError(FootlightsError):
+    """A recording that no voice can be made of; the message names the limit."""
+
+    code = "bad_clip"
 
 
 class UnknownLanguageError(FootlightsError):
