@@ -1,7 +1,7 @@
 """From a checkpoint folder to the parts an engine is made of."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -16,7 +16,8 @@ from engine.prompt import PromptBuilder, Reference, load_tokenizer
 from engine.runner import Runner
 from engine.streams.aligned import AlignedSettings, AlignedStream
 from engine.streams.base import TextStream
-from engine.streams.turns import TurnSettings, TurnStream
+from engine.streams.turn_speech import AlignedTurn, GuessedTurn, TurnSettings, TurnSpeech
+from engine.streams.turns import TurnStream
 from engine.text.front import TextFront
 from engine.text.segment import ClauseCutter
 from engine.text.words import SpokenWord
@@ -26,6 +27,8 @@ from engine.weights import load_decoder
 CODEC_FILE = "codec.safetensors"
 TOKENIZER_FILE = "tokenizer.json"
 VOICES_FOLDER = "voices"
+TURN_END_FRAMES = 6
+"""Frames of closing silence after which a turn ends that the model has not ended itself."""
 
 
 @dataclass(frozen=True)
@@ -74,17 +77,14 @@ def load_parts(
     prefixes = voice_prefixes(folder, manifest, builder, is_aligned=text_stream == "aligned")
     frame_ms = 1000 * codec.samples_per_frame / codec.sample_rate
 
+    aligned: AlignedSettings | None = None
+    if manifest.alphabet and config.aligned:
+        look_behind, look_ahead = config.aligned.look_behind, config.aligned.look_ahead
+        aligned = AlignedSettings(manifest.alphabet, look_behind, look_ahead, unit_ms=frame_ms / 2)
+
     def make_aligned(utterance: Utterance) -> TextStream:
-        assert config.aligned is not None
-        assert manifest.alphabet is not None
-        return AlignedStream(
-            AlignedSettings(
-                symbols=manifest.alphabet,
-                look_behind=config.aligned.look_behind,
-                look_ahead=config.aligned.look_ahead,
-                unit_ms=frame_ms / 2,
-            )
-        )
+        assert aligned
+        return AlignedStream(aligned)
 
     def make_turns(utterance: Utterance) -> TextStream:
         tag = f"<|speaker:{manifest.voices.index(utterance.voice)}|> " if manifest.voices else ""
@@ -92,8 +92,13 @@ def load_parts(
         def prompt(text: str, is_first: bool, is_closed: bool) -> tuple[int, ...]:
             return tuple(builder.turn_ids(tag + text) if is_first else builder.continuation_ids(tag + text, is_closed))
 
+        def open_turn(words: Sequence[SpokenWord]) -> TurnSpeech:
+            if aligned:
+                return AlignedTurn(replace(aligned, end_frames=TURN_END_FRAMES), words)
+            return GuessedTurn(TurnSettings(frame_ms), words)
+
         render = render_phonemes if manifest.alphabet else render_text
-        return TurnStream(TurnSettings(frame_ms), ClauseCutter(utterance.policy), render, prompt)
+        return TurnStream(frame_ms, ClauseCutter(utterance.policy), open_turn, render, prompt)
 
     return Parts(
         info=ModelInfo(

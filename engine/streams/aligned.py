@@ -201,6 +201,16 @@ class AlignedStream:
         return Spoken((frame.codes,), tuple(self._timing(now.words[i]) for i in news))
 
     @property
+    def is_ended(self) -> bool:
+        """Whether all there is has been spoken and no more can come."""
+        return self._now.is_ended
+
+    @property
+    def has_rested(self) -> bool:
+        """Whether a frame was made with the pointer on the silence that closes a flushed text."""
+        return self._now.rested > 0
+
+    @property
     def is_resting(self) -> bool:
         """Whether the pointer is on a silence between sentences."""
         now = self._now

@@ -215,11 +215,14 @@ class ExampleBuilder:
         example = self._empty(self._rows(parts), turns)
         row = done = 0
         for (prefix, codes), turn in zip(parts, turns, strict=True):
-            window, elapsed, moves, _ = self._pointer(turn.symbols, turn.durations)
             row += len(prefix)
-            spoken = slice(row - 1, row - 1 + len(codes))
-            example.frame[spoken] = done + np.arange(len(codes))
-            example.pointer[spoken], example.symbols[spoken], example.elapsed[spoken] = moves, window, elapsed
+            example.frame[row - 1 : row - 1 + len(codes)] = done + np.arange(len(codes))
+            # The row that tells the end sees the closing silence go on, as it will when speaking.
+            resting = turn.durations.copy()
+            resting[-1] += 2
+            window, elapsed, moves, _ = self._pointer(turn.symbols, resting)
+            spoken = slice(row - 1, row + len(codes))
+            example.symbols[spoken], example.elapsed[spoken], example.pointer[spoken] = window, elapsed, moves
             example.has_window[spoken] = True
             row, done = row + len(codes), done + len(codes)
             example.frame[row - 1] = -2

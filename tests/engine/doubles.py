@@ -6,6 +6,7 @@ With them, an engine that is real in all else.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Self, cast
 
 import numpy as np
@@ -37,7 +38,8 @@ from engine.runner import Runner
 from engine.scheduler import Scheduler
 from engine.streams.aligned import AlignedSettings, AlignedStream
 from engine.streams.base import TextStream
-from engine.streams.turns import TurnSettings, TurnStream
+from engine.streams.turn_speech import GuessedTurn, TurnSettings
+from engine.streams.turns import TurnStream
 from engine.text.front import TextFront
 from engine.text.segment import ClauseCutter
 from engine.voices.book import VoiceBook, VoicePrefix
@@ -294,7 +296,8 @@ def stage(
     def make_stream(utterance: Utterance) -> TextStream:
         if is_aligned:
             return AlignedStream(AlignedSettings(symbols=SYMBOLS, look_behind=2, look_ahead=4))
-        return TurnStream(TurnSettings(frame_ms=50), ClauseCutter(utterance.policy), render_phonemes, prompt)
+        open_turn = partial(GuessedTurn, TurnSettings(frame_ms=50))
+        return TurnStream(50, ClauseCutter(utterance.policy), open_turn, render_phonemes, prompt)
 
     def prompt(text: str, is_first: bool, is_closed: bool) -> tuple[int, ...]:
         if "q" in text:

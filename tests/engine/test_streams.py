@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 from engine.core import WordTiming
 from engine.streams.aligned import SILENCE, AlignedSettings, AlignedStream
 from engine.streams.base import Demand, Frame, Guide
-from engine.streams.turns import TurnSettings, TurnStream
+from engine.streams.turn_speech import AlignedTurn, GuessedTurn, TurnSettings
+from engine.streams.turns import TurnStream
 from engine.text.words import Boundary, SpokenWord
 
 SYMBOLS = " abcdefgˈ,.?!"
@@ -319,13 +321,15 @@ class FakeCutter:
 
 
 TURN_SETTINGS = TurnSettings(frame_ms=50, expected_ms=50, cap_ms=100, spare_ms=200)
+ALIGNED_TURN = AlignedSettings(symbols=SYMBOLS, look_behind=2, look_ahead=4, end_frames=6)
 
 
-def turn_stream() -> TurnStream:
+def turn_stream(is_aligned: bool = False) -> TurnStream:
     def prompt(text: str, is_first: bool, is_closed: bool) -> tuple[int, ...]:
         return (int(is_first), int(is_closed), *(ord(c) for c in text))
 
-    return TurnStream(TURN_SETTINGS, FakeCutter(), lambda words: " ".join(w.text for w in words), prompt)
+    open_turn = partial(AlignedTurn, ALIGNED_TURN) if is_aligned else partial(GuessedTurn, TURN_SETTINGS)
+    return TurnStream(50, FakeCutter(), open_turn, lambda words: " ".join(w.text for w in words), prompt)
 
 
 def text_of(prompt: tuple[int, ...]) -> str:
@@ -428,5 +432,95 @@ class TestTurns:
     def test_symbols_only_text_ends_without_a_turn(self) -> None:
         stream = turn_stream()
         stream.add([word(" ", boundary=Boundary.SENTENCE)])
+        stream.finish()
+        assert stream.demand() is Demand.END
+
+
+class TestAlignedTurns:
+    """Turns whose audio rows see their own symbols."""
+
+    def speak(self, stream: TurnStream, policy: Policy, end_after: int = 99) -> tuple[list[Guide], list[WordTiming]]:
+        """One turn; the model ends it ``end_after`` frames after it may."""
+        stream.take_prompt()
+        guides: list[Guide] = []
+        words: list[WordTiming] = []
+        while stream.demand() is Demand.DECODE:
+            guide = stream.guide()
+            guides.append(guide)
+            end_after -= guide.is_end_allowed
+            if end_after < 0:
+                words += stream.accept(END).words
+                break
+            words += stream.accept(Frame((5,), move=policy(guide))).words
+        return guides, words
+
+    def test_a_turn_sees_no_symbol_of_the_next(self) -> None:
+        stream = turn_stream(is_aligned=True)
+        stream.add(sentence("ab cd, ef"))
+        stream.finish()
+        first, _ = self.speak(stream, like_a_model)
+        second, _ = self.speak(stream, like_a_model)
+        for guides, text in ((first, "ab cd,"), (second, "ef")):
+            seen = {symbol for guide in guides if guide.window for symbol in guide.window.symbols}
+            assert seen == {0, SILENCE} | {IDS[symbol] for symbol in text}
+        assert stream.demand() is Demand.END
+
+    def test_the_end_may_be_drawn_only_behind_the_last_sound(self) -> None:
+        stream = turn_stream(is_aligned=True)
+        stream.add(sentence("abcd, e"))
+        guides, _ = self.speak(stream, like_a_model, end_after=0)
+        assert [guide.is_end_allowed for guide in guides] == [False] * (len(guides) - 1) + [True]
+        last = guides[-1].window
+        assert last is not None
+        assert last.symbols[2] == SILENCE
+        assert stream.demand() is Demand.WAIT
+        stream.finish()
+        assert stream.take_prompt()[:2] == (0, 1), "the end-of-turn token is among the rows"
+
+    def test_a_turn_the_model_does_not_end_is_ended(self) -> None:
+        stream = turn_stream(is_aligned=True)
+        stream.add(sentence("ab, c"))
+        guides, _ = self.speak(stream, like_a_model)
+        assert sum(guide.is_end_allowed for guide in guides) == ALIGNED_TURN.end_frames - 1
+        stream.finish()
+        assert stream.take_prompt()[:2] == (0, 0), "the end-of-turn token is still to be written"
+
+    def test_word_times_are_those_of_the_pointer(self) -> None:
+        stream = turn_stream(is_aligned=True)
+        stream.add(sentence("ab cd, ef"))
+        stream.finish()
+        slow = always(1, 2, 0)  # a symbol each frame
+        guides, words = self.speak(stream, slow, end_after=1)
+        _, later = self.speak(stream, slow, end_after=1)
+        frames = len(guides) - 1
+        final = {w.char_start: w for w in words}
+        # After SIL's one frame every symbol has two units: the last unit of a frame and the first of the next.
+        assert [(w.start_ms, w.end_ms) for w in final.values()] == [(50, 175), (225, 325)]
+        assert later[-1].start_ms == 50 * frames + 50
+
+    def test_a_restored_stream_goes_on_as_if_it_had_never_branched(self) -> None:
+        stream = turn_stream(is_aligned=True)
+        stream.add(sentence("abc ab, cd"))
+        stream.finish()
+        stream.take_prompt()
+        for _ in range(4):
+            stream.accept(Frame((5,), move=like_a_model(stream.guide())))
+        taken = stream.snapshot()
+
+        def rest() -> list[object]:
+            stream.restore(taken)
+            out: list[object] = []
+            while stream.demand() is not Demand.END:
+                if stream.demand() is Demand.PREFILL:
+                    out.append(stream.take_prompt())
+                guide = stream.guide()
+                out += [guide, stream.accept(Frame((5,), move=like_a_model(guide)))]
+            return out
+
+        assert rest() == rest()
+
+    def test_a_clause_without_any_sound_is_no_turn(self) -> None:
+        stream = turn_stream(is_aligned=True)
+        stream.add([word("!", boundary=Boundary.SENTENCE)])
         stream.finish()
         assert stream.demand() is Demand.END

@@ -1,0 +1,155 @@
+"""One turn while it is spoken: what each frame may be, when it is over, and when its words are said.
+
+``GuessedTurn`` is for models that keep to themselves where they are in the turn, as Drama 3 does: word times are
+proportional to length. ``AlignedTurn`` is for models whose audio rows see the turn's symbols: times are exact.
+"""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from engine.core import WordTiming
+from engine.sampler import TrailingClick
+from engine.streams.aligned import AlignedSettings, AlignedStream
+from engine.streams.base import Frame, Guide, Spoken
+from engine.text.words import SpokenWord
+
+
+class TurnSpeech(Protocol):
+    """A turn being spoken; its word times count from its own first frame."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the turn has ended, by the model's own token or by a bound, or has nothing to say at all."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the end-of-turn token is already among the rows."""
+
+    def guide(self) -> Guide:
+        """Bounds of the next decode step."""
+
+    def accept(self, frame: Frame) -> Spoken:
+        """Take a frame in, or the end of the turn; gives what is to be heard now and words with their times."""
+
+    def copy(self) -> "TurnSpeech":
+        """An independent copy."""
+
+
+@dataclass(frozen=True)
+class TurnSettings:
+    """Lengths a turn may have, and the frame's length."""
+
+    frame_ms: float
+    expected_ms: float = 65.0
+    """Speech expected per character (or phoneme) of the turn."""
+    cap_ms: float = 200.0
+    """A turn may last ``spare_ms`` plus this per character: a model that will not stop is stopped."""
+    spare_ms: float = 2500.0
+
+    def expected_frames(self, length: int) -> float:
+        """Usual frames of a turn of ``length`` characters."""
+        return max(1.0, length * self.expected_ms / self.frame_ms)
+
+    def most_frames(self, length: int) -> int:
+        """Frames after which a turn of ``length`` characters is ended."""
+        return int((self.spare_ms + length * self.cap_ms) / self.frame_ms) + 1
+
+
+class GuessedTurn:
+    """A turn bounded by nothing but its length.
+
+    Words get times first by an expected rate and, when the turn has ended, by its true length.
+    """
+
+    def __init__(self, settings: TurnSettings, words: Sequence[SpokenWord]) -> None:
+        self.is_over = self.is_closed = False
+        self._settings, self._words = settings, tuple(words)
+        self._lengths = [max(1, len(word.phonemes or word.spoken)) for word in words]
+        self._length = sum(self._lengths) + len(self._lengths) - 1
+        self._made = 0
+        """Frames so far, the held one included."""
+        self._heard = 0
+        self._announced = 0
+        """Words whose expected times were given."""
+        self._click: TrailingClick[tuple[int, ...]] = TrailingClick()
+
+    def guide(self) -> Guide:
+        """The model says when the turn is over."""
+        return Guide()
+
+    def accept(self, frame: Frame) -> Spoken:
+        """What is heard may lag a frame behind (see ``TrailingClick``)."""
+        if frame.is_end:
+            self._click.end()
+            self.is_over = self.is_closed = True
+            return Spoken(words=self._times(self._heard))
+        self._made += 1
+        self.is_over = self._made >= self._settings.most_frames(self._length)
+        heard = self._click.push(frame.codes, semantic_code=frame.codes[0])
+        if self.is_over:
+            heard += self._click.stop()
+        self._heard += len(heard)
+        words = self._times(self._heard) if self.is_over else self._expected_words()
+        return Spoken(tuple(heard), words)
+
+    def copy(self) -> "GuessedTurn":
+        """An independent copy."""
+        return copy.deepcopy(self)
+
+    def _expected_words(self) -> tuple[WordTiming, ...]:
+        """Words that begin, at the expected rate, before the end of what is heard now."""
+        expected = max(self._settings.expected_frames(self._length), self._made)
+        end_ms = self._heard * self._settings.frame_ms
+        due = [word for word in self._times(expected)[self._announced :] if word.start_ms < end_ms]
+        self._announced += len(due)
+        return tuple(due)
+
+    def _times(self, frames: float) -> tuple[WordTiming, ...]:
+        """Times of all words if the turn lasts ``frames``: shares by the length of their sound."""
+        ms_each = frames * self._settings.frame_ms / sum(self._lengths)
+        times: list[WordTiming] = []
+        start_ms = 0.0
+        for word, length in zip(self._words, self._lengths, strict=True):
+            end_ms = start_ms + length * ms_each
+            times.append(WordTiming(word.text, word.spoken, start_ms, end_ms, word.char_start, word.char_end))
+            start_ms = end_ms
+        return tuple(times)
+
+
+class AlignedTurn:
+    """A turn whose audio rows see its symbols, and nothing of the turns around it.
+
+    The end-of-turn token may be drawn once the pointer has been on the closing silence; after ``end_frames`` there the
+    turn is over in any case.
+    """
+
+    def __init__(self, settings: AlignedSettings, words: Sequence[SpokenWord]) -> None:
+        self.is_closed = False
+        self._stream = AlignedStream(settings)
+        self._stream.add(words)
+        self._stream.finish()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the turn has ended; a turn without any sound is over before it begins."""
+        return self.is_closed or self._stream.is_ended
+
+    def guide(self) -> Guide:
+        """The symbols beside the next frame, the moves they allow, and whether the turn may end here."""
+        return replace(self._stream.guide(), is_end_allowed=self._stream.has_rested)
+
+    def accept(self, frame: Frame) -> Spoken:
+        """Move the pointer, or end."""
+        if frame.is_end:
+            self.is_closed = True
+            return Spoken()
+        return self._stream.accept(frame)
+
+    def copy(self) -> "AlignedTurn":
+        """An independent copy."""
+        twin = copy.copy(self)
+        twin._stream = copy.copy(self._stream)
+        twin._stream.restore(self._stream.snapshot())
+        return twin
