@@ -26,6 +26,23 @@ class SamplingParams:
     seed: int = 0
 
 
+class TextFormat(StrEnum):
+    """What is markup in a text; see ``docs/text.md``."""
+
+    PLAIN = "plain"
+    MARKDOWN = "markdown"
+    SSML = "ssml"
+
+
+@dataclass(frozen=True)
+class LexiconEntry:
+    """How one word is pronounced: respelled, or in the International Phonetic Alphabet. See ``engine/lexicon.py``."""
+
+    word: str
+    say: str | None = None
+    ipa: str | None = None
+
+
 @dataclass(frozen=True)
 class Utterance:
     """One generation, from voice prefix to end: text is appended to it while it speaks."""
@@ -36,6 +53,9 @@ class Utterance:
     policy: Policy = Policy.EAGER
     sampling: SamplingParams | None = None
     """None: the model's own defaults."""
+    text_format: TextFormat = TextFormat.MARKDOWN
+    lexicon: tuple[LexiconEntry, ...] = ()
+    """Before those of the server."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +141,45 @@ class Failed:
     retryable: bool = False
 
 
-EngineEvent = AudioChunk | Revised | Finished | Cancelled | Failed
+@dataclass(frozen=True)
+class Notice:
+    """Something asked for is done otherwise, or not at all; the utterance goes on. ``code`` is a wire code."""
+
+    utterance_id: str
+    code: str
+    message: str
+
+
+EngineEvent = AudioChunk | Revised | Notice | Finished | Cancelled | Failed
+
+
+@dataclass(frozen=True)
+class ReadPiece:
+    """One piece of a text and how it is read: ``text`` is ``original[char_start:char_end]``."""
+
+    kind: str
+    """``word``, ``cue`` for the model itself, ``pause``, or ``silent``: this voice does not say it."""
+    text: str
+    spoken: str
+    phonemes: str
+    """As the voice reads them, pause symbols behind; empty where it reads the text itself."""
+    char_start: int
+    char_end: int
+    language: str
+    boundary: str
+    """What follows: ``none``, ``clause`` or ``sentence``."""
+    segment: int
+    """Pieces of one segment are spoken in one go (turn form)."""
+    pause_ms: int = 0
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How a text would be read."""
+
+    pieces: tuple[ReadPiece, ...]
+    notices: tuple[str, ...] = ()
+    """What is asked for in the text and cannot be done."""
 
 
 def real_time_factor(compute_s: float, audio_s: float) -> float:
@@ -160,6 +218,8 @@ class ModelInfo:
     languages: tuple[str, ...] = ("en",)
     licence: str = "Apache-2.0"
     notes: tuple[str, ...] = field(default=())
+    reads_phonemes: bool = True
+    """Else it reads the text itself, and a lexicon can only respell."""
 
     @property
     def frame_ms(self) -> float:

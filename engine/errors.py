@@ -7,6 +7,7 @@ FootlightsError
 ├── TextError               text that cannot be spoken as given
 │   ├── StructuralTokenError    prompt structure typed as text
 │   └── TextTooLongError
+├── LexiconError            a pronunciation that cannot be used: the message names the entry
 ├── UnknownVoiceError       the message lists the voices
 ├── VoiceError              a voice's name or file that is unfit
 │   ├── ForeignVoiceError       made for another model
@@ -61,6 +62,12 @@ class TextTooLongError(TextError):
     """More text than one utterance may hold."""
 
     code = "text_too_long"
+
+
+class LexiconError(FootlightsError):
+    """A lexicon with an entry that cannot be used, or that never ends, or too many."""
+
+    code = "bad_lexicon"
 
 
 class UnknownVoiceError(FootlightsError):

@@ -50,6 +50,7 @@ class ErrorCode(StrEnum):
     TEXT_TOO_LONG = "text_too_long"
     BAD_TEXT = "bad_text"
     STRUCTURAL_TOKEN = "structural_token"
+    BAD_LEXICON = "bad_lexicon"
     UNKNOWN_VOICE = "unknown_voice"
     UNKNOWN_LANGUAGE = "unknown_language"
     UNKNOWN_UTTERANCE = "unknown_utterance"

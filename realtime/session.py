@@ -7,7 +7,7 @@ full, when the time asked for has come and when the connection is gone.
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from engine.core import AudioChunk, Failed, Finished, ModelInfo, Policy, Utterance
+from engine.core import AudioChunk, Failed, Finished, ModelInfo, Notice, Policy, Utterance
 from realtime.actions import Action, Close, DropAudio, Send, SendAudio, Submit
 from realtime.audio import MessageCutter
 from realtime.commands import (
@@ -276,6 +276,8 @@ class Session:
                 return self._fail(context, event.code, event.message, is_retryable=event.retryable)
             case Rejected():
                 context.reject(event.append_index)
+                return [self._refuse(event.code, event.message, context.context_id)]
+            case Notice():
                 return [self._refuse(event.code, event.message, context.context_id)]
             case _:
                 return self._fail(context, ErrorCode.INTERNAL, "the engine gave the context up", is_retryable=True)
