@@ -62,8 +62,8 @@ def training_texts(sentences: Path, wordnet: Path | None, seed: int) -> Iterator
         rng.shuffle(texts)
     while own or other:
         yield from (texts.pop() for texts in (own, other, other, other) if texts)
-        if other:
-            yield fragment(other.pop(), rng)
+        if other and not is_held_out(source := other.pop()):
+            yield fragment(source, rng)
         odd = rng.random()
         if odd < 0.6 and len(words) > 5:
             yield listed([words.pop() for _ in range(rng.randint(1, 5))])
