@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.errors import ConfigError
 
+CONFIG_FILE = "config.json"
 LINEAR_ATTENTION = "linear_attention"
 FULL_ATTENTION = "full_attention"
 
@@ -54,6 +55,15 @@ _TOWER_OPTIONAL: dict[str, tuple[Any, ...]] = {
     "window_size": (None,),
     "dropout": (0, None),
 }
+
+
+def read_json(path: Path) -> Mapping[str, Any]:
+    """The object in a JSON file; raises ``ConfigError``."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}") from error
+    return _mapping(values, path.name)
 
 
 def default_layer_types(num_layers: int) -> tuple[str, ...]:
@@ -242,11 +252,7 @@ class ModelConfig:
     @classmethod
     def from_file(cls, path: Path) -> "ModelConfig":
         """Read ``config.json``; raises ``ConfigError`` naming what does not fit."""
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise ConfigError(f"cannot read {path}: {error}") from error
-        return cls.from_dict(values)
+        return cls.from_dict(read_json(path))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "ModelConfig":
@@ -260,7 +266,6 @@ class ModelConfig:
             {
                 "audio_encoder_config": (None,),
                 "extra_samplable_token_ids": ([], None),
-                "quantization_config": (None,),
                 "tie_word_embeddings": (False, None),
             },
         )

@@ -3,6 +3,7 @@
 FootlightsError
 ├── ConfigError             a configuration the engine would compute differently, or cannot read
 ├── WeightsError            a checkpoint whose names, shapes or dtypes do not fit
+│   └── UnsupportedFormatError  weights stored in a way that is not read; the message lists those that are
 ├── StateError              memory asked for something its kind cannot do, such as taking a row back
 ├── TextError               text that cannot be spoken as given
 │   ├── StructuralTokenError    prompt structure typed as text
@@ -38,6 +39,12 @@ class WeightsError(FootlightsError):
     """A checkpoint that does not fit its configuration; names the first mismatch."""
 
     code = "bad_weights"
+
+
+class UnsupportedFormatError(WeightsError):
+    """Weights stored in a way that is not read; the message lists the ways that are."""
+
+    code = "unsupported_format"
 
 
 class StateError(FootlightsError):

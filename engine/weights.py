@@ -1,33 +1,30 @@
-"""Checkpoints in and out: safetensors, strict about names, shapes, dtypes and numbers.
+"""Between the tensors of a checkpoint and the parameters of a ``Decoder``.
 
-A folder holds ``config.json`` and either ``model.safetensors`` or shards with ``model.safetensors.index.json``. In
-memory some tensors of the file are joined (queries, keys and values of a layer; the experts) or cut (only rows of the
-head that may be emitted are kept); ``checkpoint_layout`` says how.
+In memory some tensors are joined (queries, keys and values of a layer; the experts) or cut (only rows of the head that
+may be emitted are kept); ``checkpoint_layout`` says how.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
-from engine.config import FULL_ATTENTION, ModelConfig
-from engine.errors import WeightsError
+from engine.checkpoint import names
+from engine.checkpoint.packed import Packed
+from engine.checkpoint.reader import SINGLE_FILE, CheckpointReader, open_checkpoint
+from engine.config import CONFIG_FILE, FULL_ATTENTION, ModelConfig
 from engine.model.attention import Attention
 from engine.model.codebooks import TowerLayer
 from engine.model.decoder import BackboneLayer, Decoder
 from engine.model.moe import Experts
 from engine.model.recurrent import GatedDeltaNet
 
-CONFIG_FILE = "config.json"
-INDEX_FILE = "model.safetensors.index.json"
-SINGLE_FILE = "model.safetensors"
-
-_FLOATS = (torch.bfloat16, torch.float32, torch.float16)
+LARGE_PARAMETERS = 1_000_000_000
+"""Above this, a model computes in bfloat16 unless asked otherwise."""
 
 
 @dataclass(frozen=True)
@@ -193,22 +190,57 @@ def _rows(*parts: Tensor) -> StoredTensor:
     return StoredTensor((sum(sizes), parts[0].shape[1]), put, lambda: torch.cat(parts))
 
 
-def load_decoder(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[Decoder, ModelConfig]:
-    """The decoder of a checkpoint folder, ready to compute in ``dtype``.
+def load_decoder(folder: Path, dtype: torch.dtype | None = torch.float32) -> tuple[Decoder, ModelConfig]:
+    """The decoder of a checkpoint folder, ready to compute in ``dtype`` (None: ``compute_dtype`` chooses).
 
     Vectors, convolutions and routers stay float32. Raises ``ConfigError`` for a configuration, and
     ``WeightsError`` naming the first file or tensor that does not fit it.
     """
-    config = ModelConfig.from_file(folder / CONFIG_FILE)
-    model = Decoder(config)
+    with open_checkpoint(folder) as reader:
+        return read_decoder(reader, dtype or compute_dtype(reader.config)), reader.config
+
+
+def compute_dtype(config: ModelConfig) -> torch.dtype:
+    """bfloat16 where float32 would double a large memory, float32 for small models."""
+    return torch.bfloat16 if sum(config.parameter_counts().values()) > LARGE_PARAMETERS else torch.float32
+
+
+def read_decoder(reader: CheckpointReader, dtype: torch.dtype) -> Decoder:
+    """A decoder with the reader's tensors, put in one by one: beside it only one of them is in memory.
+
+    Tables that the files hold in ``dtype`` stay mapped from there: only their rows that are looked up are ever read,
+    and processes share them.
+    """
+    model = Decoder(reader.config)
     for name, parameter in model.named_parameters():
         if parameter.dim() > 1 and not name.endswith(("router", "conv", "qk_gain")):
             parameter.data = torch.empty_like(parameter, dtype=dtype)
     layout = checkpoint_layout(model)
+    tables = _tables(model)
     with torch.no_grad():
-        for path, names in _files(folder, layout):
-            _read(path, names, layout)
-    return model.eval().requires_grad_(False), config
+        for name in reader.names():
+            table = tables.get(name)
+            tensor = reader.read(name)
+            if isinstance(tensor, Packed):
+                layout[name].put(tensor.dequantise(dtype))
+            elif table is not None and tensor.dtype == dtype:
+                table.data = tensor
+            else:
+                layout[name].put(tensor)
+    return model.eval().requires_grad_(False)
+
+
+def _tables(model: Decoder) -> dict[str, nn.Parameter]:
+    """Parameters that are looked up row by row, by the name of the tensor that is the same."""
+    found = {names.EMBEDDING: model.embed_tokens.weight, names.CODEBOOKS: model.codebook_embeddings.weight}
+    for prefix, table, layers in (
+        (names.SHARED, "semantic_embedding", model.tower.shared),
+        (names.RESIDUAL, "codebook_embedding", model.tower.residual),
+    ):
+        for i, layer in enumerate(layers):
+            assert isinstance(layer, TowerLayer)
+            found[f"{prefix}.layers.{i}.{table}.weight"] = layer.embedding.weight
+    return found
 
 
 def save_decoder(folder: Path, model: Decoder, config: ModelConfig, dtype: torch.dtype = torch.bfloat16) -> None:
@@ -219,51 +251,9 @@ def save_decoder(folder: Path, model: Decoder, config: ModelConfig, dtype: torch
     assert config == model.config, "the configuration is not the model's"
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: entry.take().to("cpu", dtype).contiguous() for name, entry in checkpoint_layout(model).items()}
-    save_file(tensors, folder / SINGLE_FILE, metadata={"format": "pt"})
+    # By way of another name: a reader may have the old file mapped, and half a file must not be found.
+    partial = folder / f"{SINGLE_FILE}.partial"
+    save_file(tensors, partial, metadata={"format": "pt"})
+    partial.replace(folder / SINGLE_FILE)
     values = {**config.to_dict(), "dtype": str(dtype).removeprefix("torch.")}
     (folder / CONFIG_FILE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-
-
-def _files(folder: Path, layout: dict[str, StoredTensor]) -> Iterator[tuple[Path, list[str]]]:
-    """Files of the checkpoint with the names that the index (or, without one, the layout) promises in each."""
-    index_path = folder / INDEX_FILE
-    if not index_path.exists():
-        yield folder / SINGLE_FILE, list(layout)
-        return
-    try:
-        weight_map = json.loads(index_path.read_text(encoding="utf-8"))["weight_map"]
-        places = {str(name): str(file) for name, file in weight_map.items()}
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise WeightsError(f"{index_path} is no index of a checkpoint: {error!r}") from error
-    _compare_names(set(places), layout, index_path)
-    for file in sorted(set(places.values())):
-        if Path(file).name != file:
-            raise WeightsError(f"{index_path} names a file outside its folder: {file}")
-        yield folder / file, [name for name, place in places.items() if place == file]
-
-
-def _compare_names(found: set[str], wanted: Iterable[str], where: Path) -> None:
-    if missing := [name for name in wanted if name not in found]:
-        raise WeightsError(f"{where}: tensor {missing[0]} is missing ({len(missing)} in all)")
-    if unexpected := sorted(found - set(wanted)):
-        raise WeightsError(f"{where}: unexpected tensor {unexpected[0]} ({len(unexpected)} in all)")
-
-
-def _read(path: Path, names: list[str], layout: dict[str, StoredTensor]) -> None:
-    """Copy the tensors ``names`` of one file into the model."""
-    if not path.is_file():
-        raise WeightsError(f"{path} is missing")
-    try:
-        with safe_open(path, framework="pt") as file:
-            _compare_names(set(file.keys()), names, path)
-            for name in names:
-                tensor = file.get_tensor(name)
-                if tuple(tensor.shape) != layout[name].shape:
-                    raise WeightsError(f"{path}: {name} has shape {list(tensor.shape)}, not {list(layout[name].shape)}")
-                if tensor.dtype not in _FLOATS:
-                    raise WeightsError(f"{path}: {name} is {tensor.dtype}, not one of {[str(d) for d in _FLOATS]}")
-                if not bool(tensor.isfinite().all()):
-                    raise WeightsError(f"{path}: {name} has values that are not finite")
-                layout[name].put(tensor)
-    except (SafetensorError, OSError) as error:
-        raise WeightsError(f"{path} cannot be read: {error}") from error

@@ -105,7 +105,6 @@ def test_layer_kinds_default_to_three_to_one() -> None:
         (values(speech_template_version="v2"), "speech_template_version"),
         (values(audio_encoder_config={}), "audio_encoder_config"),
         (values(extra_samplable_token_ids=[5]), "extra_samplable"),
-        (values(quantization_config={"quant_method": "gptq"}), "quantization_config"),
         (values(semantic_end_token_id=252000), "band"),
         (values(semantic_start_token_id="7"), "semantic_start_token_id"),
         (values(eos_token_id=True), "eos_token_id"),
