@@ -43,20 +43,22 @@ class MemoryBank(Generic[M]):
             self._split()
         del self._alone[key]
 
-    def snapshot(self, key: int) -> M:
-        """A copy of one sequence's memory."""
+    def locate(self, key: int) -> tuple[M, int]:
+        """The memory a sequence lies in, and its row there."""
         if key in self._batch_keys:
             assert self._batch is not None
-            return self._batch.extract([self._batch_keys.index(key)])
-        return self._alone[key].snapshot()
+            return self._batch, self._batch_keys.index(key)
+        return self._alone[key], 0
+
+    def snapshot(self, key: int) -> M:
+        """A copy of one sequence's memory."""
+        memory, row = self.locate(key)
+        return memory.extract([row])
 
     def restore(self, key: int, snapshot: M) -> None:
         """Overwrite one sequence's memory with a snapshot, which stays as it is."""
-        if key in self._batch_keys:
-            assert self._batch is not None
-            self._batch.restore(snapshot, [self._batch_keys.index(key)])
-        else:
-            self._alone[key].restore(snapshot)
+        memory, row = self.locate(key)
+        memory.restore(snapshot, [row])
 
     def gather(self, keys: Sequence[int]) -> M:
         """One memory with the sequences ``keys`` as its rows, in that order; changes made to it are theirs."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from engine.bank import MemoryBank
 from engine.cache.base import Memory
-from engine.cache.decoder import DecoderState
+from engine.cache.decoder import DecoderPoint, DecoderState
 from engine.codec.codec import Codec
 from engine.core import SamplingParams
 from engine.errors import FootlightsError
@@ -53,13 +53,22 @@ class Track:
 
 @dataclass(frozen=True)
 class TrackSnapshot:
-    """All that decides how a track goes on."""
+    """All that decides how a track goes on, but for the keys and values of its rows: those it still has itself.
+
+    ``base`` holds them where the track has let go of them since (see ``Runner.renew``).
+    """
 
     rows: int
     pending: Tensor
     sampler: SamplerState
-    decoder: DecoderState
+    decoder: DecoderPoint
     codec: Memory
+    base: DecoderState | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, those of ``base`` not included: many snapshots share one."""
+        return self.decoder.nbytes + self.codec.nbytes
 
 
 class Runner:
@@ -117,18 +126,38 @@ class Runner:
         track.rows, track.pending = len(voice.prefix.rows), voice.pending
 
     @torch.inference_mode()
+    def keep(self, track: Track) -> DecoderState:
+        """A copy of all the decoder remembers of the track: the ``base`` of snapshots that outlive a ``renew``."""
+        return self._decoders.snapshot(track.key)
+
+    @torch.inference_mode()
     def snapshot(self, track: Track) -> TrackSnapshot:
-        """A copy of all that decides how the track goes on."""
-        decoder, codec = self._decoders.snapshot(track.key), self._codecs.snapshot(track.key)
-        return TrackSnapshot(track.rows, track.pending.clone(), track.sampler.copy(), decoder, codec)
+        """Where the track stands, to go back to. Small: no row is copied."""
+        state, row = self._decoders.locate(track.key)
+        codec = self._codecs.snapshot(track.key)
+        return TrackSnapshot(track.rows, track.pending, track.sampler.copy(), state.point(row), codec)
 
     @torch.inference_mode()
     def restore(self, track: Track, snapshot: TrackSnapshot) -> None:
-        """Go back to a snapshot of this track, or on from one of another; the snapshot stays as it is."""
-        track.rows, track.pending = snapshot.rows, snapshot.pending.clone()
-        track.sampler = snapshot.sampler.copy()
-        self._decoders.restore(track.key, snapshot.decoder)
+        """Go back to an earlier snapshot of this track; it stays as it is and may be restored again."""
+        if snapshot.base is not None:
+            self._decoders.restore(track.key, snapshot.base)
+        state, row = self._decoders.locate(track.key)
+        state.go_back(row, snapshot.decoder)
         self._codecs.restore(track.key, snapshot.codec)
+        track.rows, track.pending, track.sampler = snapshot.rows, snapshot.pending, snapshot.sampler.copy()
+
+    @torch.inference_mode()
+    def replay(self, track: Track, guide: Guide, row: Tensor, heard: Sequence[tuple[int, ...]]) -> None:
+        """Make a frame once more that is known to have become ``row`` [1 + C], and of which ``heard`` was vocoded."""
+        state = self._decoders.gather([track.key])
+        rows = track.pending[None, None]
+        hidden = self.decoder.backbone(self.decoder.embed(rows, self._window([track], [guide])), state)
+        self.decoder.tower_step(rows, hidden, row[None, 0], state, lambda _, codebook: row[None, 1 + codebook])
+        track.pending = row
+        track.rows += 1
+        track.sampler.advance(int(row[0]))
+        self.vocode([track], [heard])
 
     # Work
 

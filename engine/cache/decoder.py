@@ -13,6 +13,20 @@ from engine.cache.recurrent import RecurrentMemory
 from engine.config import ModelConfig
 
 
+@dataclass(frozen=True)
+class DecoderPoint:
+    """Where one sequence stood: ``rows`` and ``tower_rows`` of the KV parts, a copy of the recurrent part."""
+
+    rows: int
+    tower_rows: int
+    recurrent: RecurrentMemory
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.recurrent.nbytes
+
+
 @dataclass
 class DecoderState(Memory):
     """Memory of B sequences: the backbone's KV and recurrent parts, and the tower's KV, which trails by one row."""
@@ -67,6 +81,16 @@ class DecoderState(Memory):
     def truncate(self, lengths: Sequence[int]) -> None:
         """Raise ``StateError``: the recurrent part cannot be truncated, and the parts must stay in step."""
         self.recurrent.truncate(lengths)
+
+    def point(self, row: int) -> DecoderPoint:
+        """Where sequence ``row`` stands, to go back to while its older rows stay as they are."""
+        return DecoderPoint(self.kv.lengths[row], self.tower.lengths[row], self.recurrent.extract([row]))
+
+    def go_back(self, row: int, point: DecoderPoint) -> None:
+        """Forget what came to sequence ``row`` after ``point``. Raises ``StateError`` if it holds fewer rows."""
+        self.kv.truncate([*self.kv.lengths[:row], point.rows, *self.kv.lengths[row + 1 :]])
+        self.tower.truncate([*self.tower.lengths[:row], point.tower_rows, *self.tower.lengths[row + 1 :]])
+        self.recurrent.restore(point.recurrent, [row])
 
     def extract(self, rows: Sequence[int]) -> Self:
         """A memory of its own, without spare capacity, holding copies of the sequences ``rows``."""

@@ -50,46 +50,63 @@ class AlignedSettings:
         assert " " in self.symbols, self.symbols
 
 
-@dataclass
+@dataclass(frozen=True)
 class PlacedWord:
     """A word and the symbols of its sound, ``first`` to ``last`` without the punctuation around them."""
 
     word: SpokenWord
     first: int
     last: int
-    start_unit: int | None = None
-    end_unit: int | None = None
+
+
+@dataclass(frozen=True)
+class TextMark:
+    """How much text there was."""
+
+    symbols: int
+    words: int
+    stops: int
+    silence: int
+    is_finished: bool
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the speech is in the text."""
+
+    a: int = 0
+    """Symbol of unit A of the next frame .."""
+    b: int = 0
+    """.. and of its unit B."""
+    elapsed_a: int = 0
+    elapsed_b: int = 1
+    frames: int = 0
+    lifted: int = 0
+    """Stops the pointer has rested on."""
+    rested: int = 0
+    """Frames made so far with the pointer on the next stop."""
+    first_visible: int = 0
+    """Symbols before it are shown no more."""
+    ended_words: int = 0
+    open_words: tuple[int, ...] = ()
+    """Start units of the words behind the ended ones that have begun."""
 
 
 @dataclass
-class Progress:
-    """Everything that changes while an utterance is spoken."""
+class Text:
+    """All there is to say."""
 
     symbols: list[int] = field(default_factory=lambda: [SILENCE])
     words: list[PlacedWord] = field(default_factory=list)
     stops: list[int] = field(default_factory=list)
     """Silences behind which nothing may be looked at before the pointer has rested on them: ends of flushed text."""
-    is_finished: bool = False
-    is_ended: bool = False
-    a: int = 0
-    b: int = 0
-    elapsed_a: int = 0
-    elapsed_b: int = 1
-    frames: int = 0
-    lifted: int = 0
-    """The last stop the pointer has rested on."""
-    rested: int = 0
-    """Frames made so far with the pointer on the first of ``stops``."""
     silence: int = 0
     """The last silence of ``symbols``."""
-    first_visible: int = 0
-    """Symbols before it are shown no more."""
-    started_words: int = 0
-    ended_words: int = 0
+    is_finished: bool = False
 
-    def copy(self) -> "Progress":
+    def copy(self) -> "Text":
         """An independent copy."""
-        return replace(self, symbols=[*self.symbols], words=[replace(w) for w in self.words], stops=[*self.stops])
+        return replace(self, symbols=[*self.symbols], words=[*self.words], stops=[*self.stops])
 
 
 class AlignedStream:
@@ -101,60 +118,63 @@ class AlignedStream:
         # Symbols of pauses rather than of sounds: SIL, space, punctuation, intonation arrows.
         self._pauses = {i for symbol, i in self._ids.items() if unicodedata.category(symbol)[0] in "PZS"} | {SILENCE}
         self._rests = self._pauses - {self._ids[" "]}
-        self._now = Progress()
+        self._text = Text()
+        self._place = Place()
 
     # Text in
 
     def add(self, words: Sequence[SpokenWord]) -> None:
         """Append words. One without a known phoneme is silent and gets no time."""
-        now = self._now
-        assert not now.is_finished
+        text = self._text
+        assert not text.is_finished
         for word in words:
             ids = [self._ids[symbol] for symbol in word.phonemes if symbol in self._ids]
             sounds = [i for i, symbol in enumerate(ids) if symbol not in self._pauses]
             if sounds:
-                if now.symbols[-1] != SILENCE:
-                    now.symbols.append(self._ids[" "])
-                offset = len(now.symbols)
-                now.words.append(PlacedWord(word, first=offset + sounds[0], last=offset + sounds[-1]))
-                now.symbols.extend(ids)
+                if text.symbols[-1] != SILENCE:
+                    text.symbols.append(self._ids[" "])
+                offset = len(text.symbols)
+                text.words.append(PlacedWord(word, first=offset + sounds[0], last=offset + sounds[-1]))
+                text.symbols.extend(ids)
             if word.boundary is Boundary.SENTENCE or self._needs_breath(word.boundary):
                 self._close()
 
     def flush(self) -> None:
         """Speak all there is and rest on a silence; what comes later starts behind it."""
         self._close()
-        now = self._now
-        last = len(now.symbols) - 1
-        if last > max([now.lifted, *now.stops]):
-            now.stops.append(last)
+        last = len(self._text.symbols) - 1
+        if last > max(self._text.stops, default=0):
+            self._text.stops.append(last)
 
     def finish(self) -> None:
         """Speak all there is and end."""
         self.flush()
-        self._now.is_finished = True
-        self._now.is_ended = not self._now.stops
+        self._text.is_finished = True
 
     def _close(self) -> None:
         """End the symbols with a silence."""
-        now = self._now
-        if now.symbols[-1] != SILENCE:
-            now.silence = len(now.symbols)
-            now.symbols.append(SILENCE)
+        text = self._text
+        if text.symbols[-1] != SILENCE:
+            text.silence = len(text.symbols)
+            text.symbols.append(SILENCE)
 
     def _needs_breath(self, boundary: Boundary) -> bool:
-        now = self._now
         most = self.settings.most_symbols if boundary is Boundary.NONE else self.settings.breath_symbols
-        return len(now.symbols) - now.silence > most
+        return len(self._text.symbols) - self._text.silence > most
 
     # Steps out
 
     def demand(self) -> Demand:
-        """Decode when the whole look-ahead is known or no more text may come for now."""
-        now = self._now
-        if now.is_ended:
+        """Decode when the whole look-ahead is known or no more text may come for now.
+
+        Within a word, the look-ahead of its last sound must be known: speech that waits for text waits between words.
+        """
+        if self.is_ended:
             return Demand.END
-        return Demand.DECODE if now.stops or now.b + self.settings.look_ahead < len(now.symbols) else Demand.WAIT
+        if self._stop is not None:
+            return Demand.DECODE
+        needed = self._word_end(self._place.b) + self.settings.look_ahead
+        return Demand.DECODE if needed < len(self._text.symbols) else Demand.WAIT
 
     def take_prompt(self) -> tuple[int, ...]:
         """Never called: the voice's own prompt is all there is."""
@@ -166,12 +186,12 @@ class AlignedStream:
         The end-of-turn token is never among what may be drawn: the pointer says where the end is, and a draw that
         depends on whether ``finish`` has come already would make the sound depend on timing.
         """
-        now, last = self._now, self._last_visible
+        now, last = self._place, self._last_visible
         places = [
             *range(now.a - self.settings.look_behind, now.a + 1),
             *range(now.b, now.b + self.settings.look_ahead + 1),
         ]
-        symbols = tuple(now.symbols[i] if now.first_visible <= i <= last else UNKNOWN for i in places)
+        symbols = tuple(self._text.symbols[i] if now.first_visible <= i <= last else UNKNOWN for i in places)
         return Guide(
             window=Window(symbols, (now.elapsed_a, now.elapsed_b)),
             moves=self._moves(),
@@ -180,66 +200,115 @@ class AlignedStream:
 
     def accept(self, frame: Frame) -> Spoken:
         """Move the pointer; words that start in this frame, and those whose end is now exact."""
-        now = self._now
-        moves = self._moves()
+        now, moves = self._place, self._moves()
         assert moves[frame.move], (frame.move, moves)
+        step_a, step_b = divmod(frame.move, 2)
+        a = now.b + step_a
+        elapsed_a = 0 if step_a else now.elapsed_b + 1
+        rested = now.rested + (now.b == self._stop)
+        # The pointer moves under the old limit, so a text that came just now changes nothing before this frame.
+        is_lifted = rested == self.settings.end_frames
+        self._place = replace(
+            now,
+            a=a,
+            b=a + step_b,
+            elapsed_a=elapsed_a,
+            elapsed_b=0 if step_b else elapsed_a + 1,
+            frames=now.frames + 1,
+            lifted=now.lifted + is_lifted,
+            rested=0 if is_lifted else rested,
+        )
         unit = now.frames * UNITS_PER_FRAME
-        started, ended = now.started_words, now.ended_words
-        for offset, symbol in enumerate((now.a, now.b)):
-            self._mark_starts(unit + offset, symbol)
-            self._mark_ends(unit + offset, symbol)
-        if now.stops and now.b == now.stops[0]:
-            now.rested += 1
-        self._advance(frame.move)
-        self._mark_ends(unit + UNITS_PER_FRAME, now.a)
-        # The pointer has moved under the old limit, so a text that came just now changes nothing before this frame.
-        if now.rested == self.settings.end_frames:
-            now.rested, now.lifted = 0, now.stops.pop(0)
-            now.is_ended = now.is_finished and not now.stops
-        news = [*range(ended, min(started, now.ended_words)), *range(started, now.started_words)]
-        now.frames += 1
-        return Spoken((frame.codes,), tuple(self._timing(now.words[i]) for i in news))
+        return Spoken((frame.codes,), self._follow_words((unit, now.a), (unit + 1, now.b), (unit + 2, a)))
 
     @property
     def is_ended(self) -> bool:
         """Whether all there is has been spoken and no more can come."""
-        return self._now.is_ended
+        return self._text.is_finished and self._stop is None
 
     @property
     def has_rested(self) -> bool:
         """Whether a frame was made with the pointer on the silence that closes a flushed text."""
-        return self._now.rested > 0
+        return self._place.rested > 0
 
     @property
     def is_resting(self) -> bool:
         """Whether the pointer is on a silence between sentences."""
-        now = self._now
-        return 0 < now.a == now.b and now.symbols[now.b] == SILENCE
+        now = self._place
+        return 0 < now.a == now.b and self._text.symbols[now.b] == SILENCE
 
     def renew(self) -> None:
         """Go on from this silence as from the first one: what was before it is no longer shown."""
-        self._now.first_visible = self._now.b
+        self._place = replace(self._place, first_visible=self._place.b)
 
-    def snapshot(self) -> Progress:
+    # Going back
+
+    @property
+    def extent(self) -> int:
+        """The symbol a next word's sound would begin with."""
+        symbols = self._text.symbols
+        return len(symbols) + (symbols[-1] != SILENCE)
+
+    @property
+    def reached(self) -> int:
+        """The symbol that is sounding."""
+        return self._place.b
+
+    def text_mark(self) -> TextMark:
+        """How much text there is."""
+        text = self._text
+        return TextMark(len(text.symbols), len(text.words), len(text.stops), text.silence, text.is_finished)
+
+    def cut_text(self, mark: TextMark) -> None:
+        """Forget the text that came after ``mark``."""
+        text = self._text
+        del text.symbols[mark.symbols :], text.words[mark.words :], text.stops[mark.stops :]
+        text.silence, text.is_finished = mark.silence, mark.is_finished
+
+    def place(self) -> Place:
+        """Where the pointer is."""
+        return self._place
+
+    def go_to(self, place: Place) -> None:
+        """Speak on from there."""
+        self._place = place
+
+    def snapshot(self) -> tuple[Text, Place]:
         """Copy of text and pointer."""
-        return self._now.copy()
+        return self._text.copy(), self._place
 
-    def restore(self, snapshot: Progress) -> None:
+    def restore(self, snapshot: tuple[Text, Place]) -> None:
         """Go back to a snapshot: text that came after it is forgotten too."""
-        self._now = snapshot.copy()
+        text, self._place = snapshot
+        self._text = text.copy()
 
     # Pointer
 
     @property
+    def _stop(self) -> int | None:
+        """The silence behind which nothing may be looked at yet."""
+        stops, lifted = self._text.stops, self._place.lifted
+        return stops[lifted] if lifted < len(stops) else None
+
+    @property
     def _last_visible(self) -> int:
-        now = self._now
-        return now.stops[0] if now.stops else len(now.symbols) - 1
+        stop = self._stop
+        return len(self._text.symbols) - 1 if stop is None else stop
+
+    def _word_end(self, place: int) -> int:
+        """The last sound of the word that ``place`` is in; ``place`` itself between words."""
+        symbols = self._text.symbols
+        end = place
+        if symbols[place] not in self._pauses:
+            while end + 1 < len(symbols) and symbols[end + 1] not in self._pauses:
+                end += 1
+        return end
 
     def _cap(self, place: int) -> int:
         """Most units the symbol at ``place`` may last."""
         if place == 0:
             return self.settings.lead_cap
-        return self.settings.pause_cap if self._now.symbols[place] in self._rests else self.settings.phoneme_cap
+        return self.settings.pause_cap if self._text.symbols[place] in self._rests else self.settings.phoneme_cap
 
     def _choices(self, place: int, lasted: int) -> tuple[bool, bool]:
         """Whether the unit after ``lasted`` units of the symbol at ``place`` may stay on it, or go to the next."""
@@ -247,39 +316,36 @@ class AlignedStream:
         return not has_next or lasted < self._cap(place), has_next
 
     def _moves(self) -> tuple[bool, bool, bool, bool]:
-        now = self._now
+        now = self._place
         stay_a, go_a = self._choices(now.b, now.elapsed_b + 1)
         stay_b, go_b = self._choices(now.b, now.elapsed_b + 2)
         stay_next, go_next = self._choices(now.b + 1, 1) if go_a else (False, False)
         return stay_a and stay_b, stay_a and go_b, stay_next, go_next
 
-    def _advance(self, move: int) -> None:
-        now = self._now
-        step_a, step_b = divmod(move, 2)
-        now.a, now.elapsed_a = now.b + step_a, 0 if step_a else now.elapsed_b + 1
-        now.b, now.elapsed_b = now.a + step_b, 0 if step_b else now.elapsed_a + 1
-
     # Times
 
-    def _mark_starts(self, unit: int, symbol: int) -> None:
-        now = self._now
-        while now.started_words < len(now.words) and now.words[now.started_words].first <= symbol:
-            now.words[now.started_words].start_unit = unit
-            now.started_words += 1
+    def _follow_words(self, *sounding: tuple[int, int]) -> tuple[WordTiming, ...]:
+        """Note what begins and ends as the pointer goes over ``sounding`` (unit, symbol), the last of it only to see
+        what has ended; returns words that started or ended.
+        """
+        now, words = self._place, self._text.words
+        ended, starts = now.ended_words, [*now.open_words]
+        news: dict[int, WordTiming] = {}
+        for unit, symbol in sounding:
+            while starts and words[ended].last < symbol:
+                news[ended] = self._timing(words[ended].word, starts.pop(0), unit)
+                ended += 1
+            if (unit, symbol) == sounding[-1]:
+                break
+            while ended + len(starts) < len(words) and words[ended + len(starts)].first <= symbol:
+                placed = words[ended + len(starts)]
+                typical = unit + TYPICAL_UNITS * (placed.last - placed.first + 1)
+                end = max(typical, sounding[-1][0] + 1)
+                news[ended + len(starts)] = self._timing(placed.word, unit, end, is_estimated=True)
+                starts.append(unit)
+        self._place = replace(now, ended_words=ended, open_words=tuple(starts))
+        return tuple(news[i] for i in sorted(news))
 
-    def _mark_ends(self, unit: int, symbol: int) -> None:
-        now = self._now
-        while now.ended_words < now.started_words and now.words[now.ended_words].last < symbol:
-            now.words[now.ended_words].end_unit = unit
-            now.ended_words += 1
-
-    def _timing(self, placed: PlacedWord) -> WordTiming:
-        assert placed.start_unit is not None, placed
-        end: float | None = placed.end_unit
-        if end is None:
-            typical = placed.start_unit + TYPICAL_UNITS * (placed.last - placed.first + 1)
-            end = max(typical, UNITS_PER_FRAME * self._now.frames + 1)
-        word, unit_ms = placed.word, self.settings.unit_ms
-        return WordTiming(
-            word.text, word.spoken, placed.start_unit * unit_ms, end * unit_ms, word.char_start, word.char_end
-        )
+    def _timing(self, word: SpokenWord, start_unit: float, end_unit: float, is_estimated: bool = False) -> WordTiming:
+        start_ms, end_ms = start_unit * self.settings.unit_ms, end_unit * self.settings.unit_ms
+        return WordTiming(word.text, word.spoken, start_ms, end_ms, word.char_start, word.char_end, is_estimated)

@@ -95,6 +95,29 @@ class TextStream(Protocol):
     def renew(self) -> None:
         """The decoder has gone back to the voice's own rows (only when ``is_resting``)."""
 
+    # Going back. Text and place are taken back apart from each other: text that is changed leaves the speech where it
+    # is, and speech goes back without losing text.
+
+    @property
+    def extent(self) -> int:
+        """Where the sound of a next word would begin, in the stream's own measure."""
+
+    @property
+    def reached(self) -> int:
+        """How far speech is, in that measure: what begins here or before has begun."""
+
+    def text_mark(self) -> Any:
+        """How much text there is."""
+
+    def cut_text(self, mark: Any) -> None:
+        """Forget the text that came after ``mark``. Put back what has begun, and then the place, before going on."""
+
+    def place(self) -> Any:
+        """Where speech is in the text; small, and valid as long as the text up to there stays the same."""
+
+    def go_to(self, place: Any) -> None:
+        """Speak on from there."""
+
     def snapshot(self) -> Any:
         """Copy of all that changes, for ``restore``."""
 

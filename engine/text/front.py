@@ -5,6 +5,7 @@ word comes out when nothing that follows can change it: most when the next word 
 complete.
 """
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -71,6 +72,19 @@ class TextFront:
         if self._is_finished:
             raise UtteranceStateError("the text was finished; open a new utterance for more")
         self._guard.check(text)
+
+    def recheck(self, before: str, text: str) -> None:
+        """Take ``text`` as the next to be read in place of all that was checked but not read; ``before`` is what stands
+        in front of it. Raises what ``check`` raises for text.
+        """
+        guard = StructureGuard()
+        guard.check(before)
+        guard.check(text)
+        self._guard = guard
+
+    def copy(self) -> "TextFront":
+        """An independent copy, to go back to."""
+        return copy.deepcopy(self, {id(self._lexicon): self._lexicon})
 
     def read(self, text: str) -> list[SpokenWord]:
         """Read the next checked text; gives the words that are certain now."""

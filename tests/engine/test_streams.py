@@ -241,7 +241,7 @@ class TestPointer:
         stream.add(sentence("a. b c"))
         stream.finish()
         a, stop, b, space, c = (IDS[symbol] for symbol in "a.b c")
-        assert stream.snapshot().symbols == [SILENCE, a, stop, SILENCE, b, space, c, SILENCE]
+        assert stream.snapshot()[0].symbols == [SILENCE, a, stop, SILENCE, b, space, c, SILENCE]
 
     @given(at=st.integers(0, 12))
     @settings(max_examples=13, deadline=None)
@@ -274,7 +274,7 @@ class TestWordTimes:
         words = sentence(text)
         drive = speak(words, policy=always(preferred) if preferred else like_a_model)
         assert sorted(drive.final_words) == [w.char_start for w in words]
-        symbols = drive.stream.snapshot().symbols
+        symbols = drive.stream.snapshot()[0].symbols
         place = 1
         for w in words:
             sounds = [place + i for i in range(len(w.phonemes)) if w.phonemes[i] in "abcdefg"]
