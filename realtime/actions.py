@@ -15,16 +15,17 @@ class Send:
 
 @dataclass(frozen=True)
 class SendAudio:
-    """Send this audio; call `Session.audio_sent` when it has left."""
+    """Send this audio; call `Session.audio_sent` when it cannot be dropped any more."""
 
     audio: AudioMessage
 
 
 @dataclass(frozen=True)
 class DropAudio:
-    """Throw away the unsent audio of this context index."""
+    """Throw away the unsent audio of this context index from ``first_sample`` on."""
 
     index: int
+    first_sample: int = 0
 
 
 @dataclass(frozen=True)

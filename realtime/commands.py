@@ -28,11 +28,27 @@ class Add:
 
 @dataclass(frozen=True)
 class AppendText:
-    """More text; ``append_index`` is named by the `Rejected` that may answer."""
+    """More text; ``edit_index`` counts the appends and revisions of the utterance, a `Rejected` names it."""
 
     utterance_id: str
     text: str
-    append_index: int
+    edit_index: int
+
+
+@dataclass(frozen=True)
+class Revise:
+    """Other text from character ``start`` on: `Engine.revise`. Answered by a `core.Revised` or a `Rejected`.
+
+    ``length``: of the utterance's text, as the gateway knows it. Where an append was refused meanwhile it is another,
+    and the answer is ``Rejected(code="stale")``.
+    """
+
+    utterance_id: str
+    start: int
+    text: str
+    heard_ms: float
+    length: int
+    edit_index: int
 
 
 @dataclass(frozen=True)
@@ -82,7 +98,10 @@ class Stop:
     """Leave the loop and exit."""
 
 
-Command = Add | AppendText | Flush | Finish | Abort | Pause | Resume
+Command = Add | AppendText | Revise | Flush | Finish | Abort | Pause | Resume
+
+STALE = "stale"
+"""Code of a revision whose ``length`` was another: to be made anew."""
 
 # ---------------------------------------------------------------------------------------------- worker to gateway
 
@@ -109,10 +128,10 @@ class StartFailed:
 
 @dataclass(frozen=True)
 class Rejected:
-    """One append was refused; the utterance lives on without that text."""
+    """One append or revision was refused; the utterance lives on as if it had not been asked for."""
 
     utterance_id: str
-    append_index: int
+    edit_index: int
     code: str
     message: str
 

@@ -24,7 +24,11 @@ def heard_characters(text: str, words: Sequence[WordTiming], played_ms: float, *
         return len(text)
     if not heard:
         return 0
-    end = max(word.char_end for word in heard)
+    return clinging_end(text, words, max(word.char_end for word in heard))
+
+
+def clinging_end(text: str, words: Sequence[WordTiming], end: int) -> int:
+    """``end``, or where the punctuation ends that clings to the word before it."""
     limit = min((word.char_start for word in words if word.char_start >= end), default=len(text))
     while end < limit and not text[end].isspace():
         end += 1

@@ -17,6 +17,12 @@ class LimitSettings:
     """Text of one context. Its report must fit in one message, hence the upper bound."""
     lead_ms: int = bounded(30_000, low=1_000)
     """A context's audio is made at most about this far ahead of its play-out."""
+    revised_lead_ms: int = bounded(5_000, low=1_000)
+    """As ``lead_ms``, for a context whose text was revised or must not lag: what is made in advance may be in vain."""
+    revise_margin_ms: int = bounded(250, low=0, high=5_000)
+    """A revision changes nothing that is heard within this time: its answer is on the way so long."""
+    revise_every_s: float = bounded(0.05, low=0.0, high=5.0)
+    """Revisions of a context are given to the engine at most this often; those that come meanwhile are merged."""
     outbox_high_bytes: int = bounded(256 * 1024, low=1024)
     """With this much unsent, the session's contexts are paused .."""
     outbox_low_bytes: int = bounded(64 * 1024, low=0)
@@ -29,11 +35,6 @@ class LimitSettings:
     """A socket must send ``session.start`` within this time."""
     close_s: float = bounded(5.0, low=0.1)
     """A client whose session was closed is given this long to read the last messages."""
-
-    @property
-    def resume_lead_ms(self) -> float:
-        """A context paused for its lead goes on when the lead has fallen to this."""
-        return 0.75 * self.lead_ms
 
 
 class Admission:

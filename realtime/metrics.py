@@ -20,6 +20,8 @@ class Metrics:
         self.contexts_ended = self._counter("contexts_ended", "Contexts by how they ended", "end")
         self.errors = self._counter("errors", "Error messages sent to clients", "code")
         self.cancels = self._counter("cancels", "Contexts cut short by their client or by its loss", "cause")
+        self.revisions = self._counter("revisions", "Revisions given to the engine; kind: client or skip", "kind")
+        self.void_audio_seconds = self._counter("void_audio_seconds", "Audio made and then revised")
         self.text_characters = self._counter("text_characters", "Characters appended")
         self.audio_seconds = self._counter("audio_seconds", "Audio made for listeners")
         self.underruns = self._counter("underruns", "A listener ran dry; cause: engine, text or reader", "cause")

@@ -50,9 +50,9 @@ class Outbox:
         self.size -= _size(item)
         return item
 
-    def drop_audio(self, index: int) -> None:
-        """Removes the audio of that context index."""
-        kept = [item for item in self._items if not _is_audio_of(item, index)]
+    def drop_audio(self, index: int, first_sample: int = 0) -> None:
+        """Removes the audio of that context index from that sample on."""
+        kept = [cut for item in self._items if (cut := _before(item, index, first_sample)) is not None]
         self._items = deque(kept)
         self.size = sum(map(_size, kept))
 
@@ -76,5 +76,9 @@ def _size(item: Outgoing | Closing) -> int:
     return len(item.data) if isinstance(item, Outgoing) else 0
 
 
-def _is_audio_of(item: Outgoing | Closing, index: int) -> bool:
-    return isinstance(item, Outgoing) and item.audio is not None and item.audio.index == index
+def _before(item: Outgoing | Closing, index: int, first_sample: int) -> Outgoing | Closing | None:
+    """The item without audio of that index from that sample on; None if nothing is left of it."""
+    if not isinstance(item, Outgoing) or item.audio is None or item.audio.index != index:
+        return item
+    kept = item.audio.until(first_sample)
+    return None if kept is None else Outgoing(kept.encode(), kept)

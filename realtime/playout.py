@@ -44,11 +44,29 @@ class Playout:
             return 0.0
         return min(self.sent_ms, 1000 * (now_s - self._started_s))
 
+    def bound_ms(self, now_s: float) -> float:
+        """What the listener can have heard at most, playing on from its last acknowledgement."""
+        if self._started_s is None:
+            return 0.0
+        since_s, base_ms = self._last_known()
+        return min(self.sent_ms, base_ms + 1000 * (now_s - since_s))
+
+    def rewind(self, ms: float) -> None:
+        """Audio from here on is void."""
+        self.queued_ms = min(self.queued_ms, ms)
+        self.sent_ms = min(self.sent_ms, ms)
+        if self.acknowledged_ms is not None:
+            self.acknowledged_ms = min(self.acknowledged_ms, ms)
+
     def lead_ms(self, now_s: float) -> float:
         """Audio made and not yet played, counting on from the last acknowledgement."""
         if self._started_s is None:
             return 0.0
-        since_s, base_ms = (
-            (self._started_s, 0.0) if self.acknowledged_ms is None else (self._acknowledged_at_s, self.acknowledged_ms)
-        )
+        since_s, base_ms = self._last_known()
         return max(0.0, self.queued_ms - base_ms - 1000 * (now_s - since_s))
+
+    def _last_known(self) -> tuple[float, float]:
+        assert self._started_s is not None
+        if self.acknowledged_ms is None:
+            return self._started_s, 0.0
+        return self._acknowledged_at_s, self.acknowledged_ms

@@ -11,7 +11,7 @@ import json
 import re
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -34,6 +34,8 @@ MIN_SAMPLE_RATE, MAX_SAMPLE_RATE = 8_000, 48_000
 Encoding = Literal["pcm_s16le"]
 PolicyName = Literal["eager", "clause", "sentence", "whole"]
 Precision = Literal["exact", "estimated"]
+LagPolicy = Literal["skip", "speed"]
+MIN_LAG_MS, MAX_LAG_MS = 500, 600_000
 
 
 class ErrorCode(StrEnum):
@@ -49,6 +51,7 @@ class ErrorCode(StrEnum):
     TOO_MANY_CONTEXTS = "too_many_contexts"
     TEXT_TOO_LONG = "text_too_long"
     BAD_TEXT = "bad_text"
+    BAD_REVISION = "bad_revision"
     STRUCTURAL_TOKEN = "structural_token"
     BAD_LEXICON = "bad_lexicon"
     UNKNOWN_VOICE = "unknown_voice"
@@ -124,12 +127,17 @@ class SessionStart:
 
 @dataclass(frozen=True)
 class ContextOpen:
-    """Opens a context: one utterance with its own text, voice and end."""
+    """Opens a context: one utterance with its own text, voice and end.
+
+    ``max_lag_ms``: how far its speech may fall behind its text before ``lag_policy`` (absent: ``skip``) is applied.
+    """
 
     context: str = _context()
     voice: str | None = _name(None)
     language: str | None = _name(None)
     policy: PolicyName | None = None
+    max_lag_ms: float | None = bounded(None, low=MIN_LAG_MS, high=MAX_LAG_MS)
+    lag_policy: LagPolicy | None = None
 
 
 @dataclass(frozen=True)
@@ -142,7 +150,7 @@ class TextAppend:
 
 @dataclass(frozen=True)
 class TextRevise:
-    """Replace everything from character ``from_char`` on. Answered with `unsupported` by this version."""
+    """Replace everything from character ``from_char`` of the client's own text on. Answered by `TextRevised`."""
 
     text: str
     from_char: int = dataclasses.field(metadata={"name": "from", "low": 0, "high": None})
@@ -240,6 +248,8 @@ class Word:
     end_ms: float
     char_start: int
     char_end: int
+    estimated: bool | None = None
+    """True: a time is a guess."""
 
 
 @dataclass(frozen=True)
@@ -252,10 +262,37 @@ class Words:
 
 @dataclass(frozen=True)
 class AudioDiscard:
-    """Drop what is buffered from ``from_ms`` on. Reserved for `TextRevise`; never sent by this version."""
+    """Drop what is buffered from ``from_ms`` on: it was revised. The next audio starts exactly there."""
 
     context: str
     from_ms: float
+
+
+@dataclass(frozen=True)
+class TextRevised:
+    """What became of one or more `TextRevise`; ``from_char`` is the lowest of theirs.
+
+    The text of the context is now: its first ``kept_to`` characters as they were, then the client's own from
+    ``resumes_at`` on. In full effect: ``resumes_at == from_char``. Words sent before with ``char_start >= kept_to`` are
+    void. ``revision``: how many `TextRevise` of this context are answered by now.
+    """
+
+    context: str
+    from_char: int = dataclasses.field(metadata={"name": "from"})
+    kept_to: int
+    resumes_at: int
+    revision: int
+
+
+@dataclass(frozen=True)
+class TextSkipped:
+    """The context's lag was ``lag_ms``: what lay between was left out. As `TextRevised`, without being asked."""
+
+    context: str
+    kept_to: int
+    resumes_at: int
+    skipped: str
+    lag_ms: float
 
 
 @dataclass(frozen=True)
@@ -321,7 +358,19 @@ class Pong:
 
 
 ClientMessage = SessionStart | ContextOpen | TextAppend | TextRevise | TextFlush | TextEnd | Played | Cancel | Ping
-ServerMessage = SessionReady | AudioStart | Words | AudioDiscard | Cancelled | Heard | Done | Error | Pong
+ServerMessage = (
+    SessionReady
+    | AudioStart
+    | Words
+    | AudioDiscard
+    | TextRevised
+    | TextSkipped
+    | Cancelled
+    | Heard
+    | Done
+    | Error
+    | Pong
+)
 Message = ClientMessage | ServerMessage
 
 CLIENT_MESSAGES: dict[str, type[ClientMessage]] = {
@@ -340,6 +389,8 @@ SERVER_MESSAGES: dict[str, type[ServerMessage]] = {
     "audio.start": AudioStart,
     "words": Words,
     "audio.discard": AudioDiscard,
+    "text.revised": TextRevised,
+    "text.skipped": TextSkipped,
     "cancelled": Cancelled,
     "heard": Heard,
     "done": Done,
@@ -405,6 +456,19 @@ class AudioMessage:
     sequence: int
     first_sample: int
     payload: bytes
+
+    @property
+    def end(self) -> int:
+        """Position after the last sample."""
+        return self.first_sample + len(self.payload) // 2
+
+    def until(self, position: int) -> "AudioMessage | None":
+        """Without the samples from that position on; None if none is left."""
+        if position <= self.first_sample:
+            return None
+        return (
+            self if position >= self.end else replace(self, payload=self.payload[: 2 * (position - self.first_sample)])
+        )
 
     def encode(self) -> bytes:
         """The bytes on the wire."""

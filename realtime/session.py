@@ -7,18 +7,18 @@ full, when the time asked for has come and when the connection is gone.
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from engine.core import AudioChunk, Failed, Finished, ModelInfo, Notice, Policy, Utterance
+from engine.core import AudioChunk, Failed, Finished, ModelInfo, Notice, Policy, Revised, Utterance
 from realtime.actions import Action, Close, DropAudio, Send, SendAudio, Submit
 from realtime.audio import MessageCutter
 from realtime.commands import (
+    STALE,
     Abort,
     Add,
-    AppendText,
-    Finish,
-    Flush,
+    Command,
     Pause,
     Rejected,
     Resume,
+    Revise,
     WorkerEvent,
 )
 from realtime.context import Context
@@ -28,6 +28,7 @@ from realtime.protocol import (
     DEFAULT_CONTEXT,
     MAX_CLIENT_MESSAGE_BYTES,
     PROTOCOL_VERSION,
+    AudioDiscard,
     AudioMessage,
     AudioStart,
     Cancel,
@@ -50,10 +51,15 @@ from realtime.protocol import (
     TextEnd,
     TextFlush,
     TextRevise,
+    TextRevised,
+    TextSkipped,
     Word,
     Words,
 )
 from realtime.roster import Roster
+
+RESUME_SHARE = 0.75
+"""A context paused for its lead goes on when the lead has fallen to this share of what is allowed."""
 
 
 @dataclass
@@ -123,7 +129,7 @@ class Session:
             case Cancel():
                 return self._cancel(message)
             case TextRevise():
-                return [self._refuse(ErrorCode.UNSUPPORTED, "text.revise is not supported yet", message.context)]
+                return self._revise(message)
 
     def _unreadable(self, error: ProtocolError) -> list[Action]:
         if error.code is ErrorCode.UNSUPPORTED_PROTOCOL:
@@ -166,11 +172,16 @@ class Session:
         context_id = message.context
         if self._contexts.live(context_id):
             return [self._refuse(ErrorCode.BAD_STATE, "the context is open already", context_id)]
+        if message.lag_policy is not None and message.max_lag_ms is None:
+            return [self._refuse(ErrorCode.BAD_MESSAGE, "lag_policy needs max_lag_ms", context_id)]
         self._is_default_used |= context_id == DEFAULT_CONTEXT
         voice = message.voice or self._defaults.voice or self._info.voices[0]
         language = message.language or self._defaults.language or self._info.languages[0]
         context = self._contexts.make(context_id, voice, self._output_rate)
+        context.max_lag_ms = message.max_lag_ms
         problem = self._unknown_name(voice, language)
+        if problem is None and message.lag_policy == "speed":
+            problem = ErrorCode.UNSUPPORTED, "this model cannot speak faster; lag_policy 'skip' leaves text out"
         if problem is None and len(self._contexts) >= self._limits.contexts:
             problem = ErrorCode.TOO_MANY_CONTEXTS, f"at most {self._limits.contexts} contexts at a time: end one first"
         if problem is not None:
@@ -193,24 +204,54 @@ class Session:
         context = self._writable(message.context)
         if isinstance(context, Send):
             return [context]
-        limit = self._limits.context_characters
-        if context.characters + len(message.text) > limit:
-            text = f"at most {limit} characters in a context; this one has {context.characters}, the append was dropped"
-            return [*actions, self._refuse(ErrorCode.TEXT_TOO_LONG, text, message.context)]
-        append_index = context.append(message.text, self._clock())
-        self._metrics.text_characters.inc(len(message.text))
-        self.totals.characters += len(message.text)
-        return [*actions, Submit(AppendText(context.utterance_id, message.text, append_index))]
+        draft = context.draft
+        problem = self._too_long(draft.length + len(message.text), draft.spoken_length + len(message.text))
+        if problem is not None:
+            return [
+                *actions,
+                self._refuse(ErrorCode.TEXT_TOO_LONG, f"{problem}; the append was dropped", message.context),
+            ]
+        context.touch(message.text, self._clock())
+        self._count_text(message.text)
+        actions += _submitted(draft.append(message.text))
+        return actions + self._check_lag(context)
 
     def _flush_or_end(self, message: TextFlush | TextEnd) -> list[Action]:
         context = self._writable(message.context)
         if isinstance(context, Send):
             return [context]
-        context.touch(self._clock())
-        if isinstance(message, TextFlush):
-            return [Submit(Flush(context.utterance_id))]
-        context.is_text_ended = True
-        return [Submit(Finish(context.utterance_id))]
+        context.touch("", self._clock())
+        return _submitted(context.draft.flush() if isinstance(message, TextFlush) else context.draft.finish())
+
+    def _revise(self, message: TextRevise) -> list[Action]:
+        context = self._open_context(message.context)
+        if isinstance(context, Send):
+            return [context]
+        draft, start = context.draft, message.from_char
+        context.revisions += 1
+        if start > draft.length:
+            text = f"the text has {draft.length} characters: there is no {start} to revise from"
+            return [self._refuse(ErrorCode.BAD_REVISION, text, message.context)]
+        problem = self._too_long(
+            start + len(message.text), draft.spoken_length + start + len(message.text) - draft.length
+        )
+        if problem is not None:
+            return [self._refuse(ErrorCode.TEXT_TOO_LONG, f"{problem}; the revision was dropped", message.context)]
+        context.touch(message.text, self._clock())
+        self._count_text(message.text)
+        may_start = self._revision_due_s(context) <= self._clock()
+        commands = draft.revise(start, message.text, self._fixed_ms(context), may_start=may_start)
+        return self._launched(context, commands, start)
+
+    def _count_text(self, text: str) -> None:
+        self._metrics.text_characters.inc(len(text))
+        self.totals.characters += len(text)
+
+    def _too_long(self, *lengths: int) -> str | None:
+        limit = self._limits.context_characters
+        return (
+            f"at most {limit} characters in a context; this would make {max(lengths)}" if max(lengths) > limit else None
+        )
 
     def _played(self, message: Played) -> list[Action]:
         context = self._contexts.live(message.context) or self._contexts.ended(message.context)
@@ -236,14 +277,17 @@ class Session:
         self.totals.cancels += 1
         return [drop, Submit(Abort(context.utterance_id)), Send(Cancelled(context.context_id, **account))]
 
-    def _writable(self, context_id: str) -> "Context | Send":
-        """The context, if it takes text; else the answer that says why not."""
+    def _open_context(self, context_id: str) -> "Context | Send":
+        """The context, if it has not ended; else the answer that says so."""
         context = self._contexts.live(context_id)
         if context is None and self._contexts.ended(context_id):
             return self._refuse(ErrorCode.BAD_STATE, "the context has ended; context.open starts it anew", context_id)
-        if context is None:
-            return self._unknown(context_id)
-        if context.is_text_ended:
+        return self._unknown(context_id) if context is None else context
+
+    def _writable(self, context_id: str) -> "Context | Send":
+        """The context, if it takes more text; else the answer that says why not."""
+        context = self._open_context(context_id)
+        if isinstance(context, Context) and context.is_text_ended:
             return self._refuse(ErrorCode.BAD_STATE, "text.end was sent: no more text for this context", context_id)
         return context
 
@@ -275,8 +319,9 @@ class Session:
             case Failed():
                 return self._fail(context, event.code, event.message, is_retryable=event.retryable)
             case Rejected():
-                context.reject(event.append_index)
-                return [self._refuse(event.code, event.message, context.context_id)]
+                return self._rejected(context, event)
+            case Revised():
+                return self._revised(context, event)
             case Notice():
                 return [self._refuse(event.code, event.message, context.context_id)]
             case _:
@@ -284,17 +329,31 @@ class Session:
 
     def _chunk(self, context: Context, chunk: AudioChunk) -> list[Action]:
         actions = self._audio_start(context)
-        messages = context.push(chunk)
+        messages = context.push(chunk, self._clock())
+        made_ms = 1000 * (chunk.first_sample + len(chunk.samples)) / self._info.sample_rate
         if chunk.words and self._defaults is not None and self._defaults.words:
             words = (
-                Word(w.text, w.spoken, round(w.start_ms, 3), round(w.end_ms, 3), w.char_start, w.char_end)
-                for w in chunk.words
+                Word(
+                    text=word.text,
+                    spoken=word.spoken,
+                    start_ms=round(word.start_ms, 3),
+                    end_ms=round(word.end_ms, 3),
+                    char_start=word.char_start,
+                    char_end=word.char_end,
+                    estimated=True if word.is_estimated or word.end_ms > made_ms + 0.001 else None,
+                )
+                for word in chunk.words
             )
             actions.append(Send(Words(context.context_id, tuple(words))))
         return actions + self._audio(context, messages) + self._check_lead(context)
 
     def _finished(self, context: Context, event: Finished) -> list[Action]:
-        actions = self._audio_start(context) + self._audio(context, context.finish())
+        actions = self._audio_start(context)
+        if context.draft.is_waiting:
+            text = "all of the text was spoken before the revision reached the engine"
+            actions.append(self._refuse(ErrorCode.BAD_STATE, text, context.context_id))
+            context.draft.forget_waiting()
+        actions += self._audio(context, context.finish())
         self._end(context, "done")
         done = Done(
             context=context.context_id,
@@ -333,6 +392,82 @@ class Session:
         self.totals.audio_ms += made_ms
         return [SendAudio(message) for message in messages]
 
+    # ------------------------------------------------------------------------------------------ revision
+
+    def _launched(self, context: Context, commands: list[Command], from_char: int) -> list[Action]:
+        """The commands of a revision on their way, or the answer to one that needs none."""
+        if any(isinstance(command, Revise) for command in commands):
+            context.revised_s = self._clock()
+            context.revisions_taken = context.revisions
+            self._metrics.revisions.labels("client").inc()
+        elif not context.draft.is_waiting:
+            context.revisions_taken = context.revisions
+            return [*_submitted(commands), self._answer(context, from_char)]
+        return _submitted(commands)
+
+    def _answer(self, context: Context, from_char: int) -> Send:
+        outcome = context.draft.outcome(from_char)
+        return Send(
+            TextRevised(context.context_id, from_char, outcome.kept_to, outcome.resumes_at, context.revisions_taken)
+        )
+
+    def _revised(self, context: Context, event: Revised) -> list[Action]:
+        if context.draft.flight is None:
+            return self._fail(context, ErrorCode.INTERNAL, "the engine revised without being asked", is_retryable=True)
+        rewound = context.rewind(event)
+        left_off = context.draft.of_client(event.kept_to)
+        flight = context.draft.revised(event)
+        self._metrics.void_audio_seconds.inc(rewound.void_ms / 1000)
+        actions: list[Action] = [DropAudio(context.index, rewound.position)]
+        if rewound.was_sent:
+            from_ms = round(1000 * rewound.position / self._output_rate, 3)
+            actions.append(Send(AudioDiscard(context.context_id, from_ms)))
+        if flight.is_skip:
+            actions += self._skipped(context, left_off)
+        else:
+            actions.append(self._answer(context, flight.from_char))
+        return actions + self._release(context) + self._check_lead(context) + self._check_lag(context)
+
+    def _skipped(self, context: Context, left_off: int) -> list[Action]:
+        """The news of a skip from this offset of the client's text; none if the skip came too late."""
+        outcome = context.draft.outcome(left_off)
+        if outcome.resumes_at <= left_off:
+            return []
+        skipped = context.draft.text[left_off : outcome.resumes_at]
+        lag_ms = round(context.lag_ms, 3)
+        return [Send(TextSkipped(context.context_id, outcome.kept_to, outcome.resumes_at, skipped, lag_ms))]
+
+    def _rejected(self, context: Context, event: Rejected) -> list[Action]:
+        if event.code == STALE:
+            context.draft.retry()
+            return self._release(context)
+        is_alone = context.draft.reject(event.edit_index)
+        text = event.message if is_alone else f"{event.message}; edits that followed it closely went with it"
+        return [self._refuse(event.code, text, context.context_id), *self._release(context)]
+
+    def _release(self, context: Context) -> list[Action]:
+        """Edits that waited, given to the engine if it is time."""
+        from_char = context.draft.waits_from
+        if from_char is None or self._revision_due_s(context) > self._clock():
+            return []
+        return self._launched(context, context.draft.release(self._fixed_ms(context)), from_char)
+
+    def _revision_due_s(self, context: Context) -> float:
+        """Clock time from which on the engine may be given the next revision."""
+        return 0.0 if context.revised_s is None else context.revised_s + self._limits.revise_every_s
+
+    def _fixed_ms(self, context: Context) -> float:
+        """What may have been heard before an answer can reach the listener."""
+        return context.playout.bound_ms(self._clock()) + self._limits.revise_margin_ms
+
+    def _check_lag(self, context: Context) -> list[Action]:
+        skip = context.skip(self._clock(), self._limits.revise_margin_ms)
+        if skip is None or self._revision_due_s(context) > self._clock():
+            return []
+        context.revised_s = self._clock()
+        self._metrics.revisions.labels("skip").inc()
+        return _submitted(context.draft.skip(skip.spoken_start, skip.target, self._fixed_ms(context)))
+
     # ------------------------------------------------------------------------------------------ pace
 
     def audio_sent(self, audio: AudioMessage) -> None:
@@ -353,21 +488,28 @@ class Session:
         """Clock time at which `tick` has something to do, None if never."""
         now_s = self._clock()
         waits_s = [
-            (context.playout.lead_ms(now_s) - self._limits.resume_lead_ms) / 1000
+            (context.playout.lead_ms(now_s) - RESUME_SHARE * self._most_lead_ms(context)) / 1000
             for context in self._contexts
             if "lead" in context.pause_causes
+        ]
+        waits_s += [
+            self._revision_due_s(context) - now_s for context in self._contexts if context.draft.waits_from is not None
         ]
         return now_s + max(0.0, min(waits_s)) if waits_s else None
 
     def tick(self) -> list[Action]:
-        """Resumes the contexts whose lead has been played away."""
-        return [action for context in self._contexts for action in self._check_lead(context)]
+        """Resumes the contexts whose lead has been played away; hands on the revisions that waited."""
+        return [action for context in self._contexts for action in self._release(context) + self._check_lead(context)]
 
     def _check_lead(self, context: Context) -> list[Action]:
-        lead_ms = context.playout.lead_ms(self._clock())
-        if lead_ms > self._limits.lead_ms:
+        lead_ms, most_ms = context.playout.lead_ms(self._clock()), self._most_lead_ms(context)
+        if lead_ms > most_ms:
             return self._pause(context, "lead")
-        return self._resume(context, "lead") if lead_ms <= self._limits.resume_lead_ms else []
+        return self._resume(context, "lead") if lead_ms <= RESUME_SHARE * most_ms else []
+
+    def _most_lead_ms(self, context: Context) -> float:
+        limits = self._limits
+        return min(limits.lead_ms, limits.revised_lead_ms) if context.is_revisable_often else limits.lead_ms
 
     def _pause(self, context: Context, cause: str) -> list[Action]:
         if not self._contexts.live(context.context_id) or cause in context.pause_causes:
@@ -431,6 +573,10 @@ class Session:
         self.totals.errors += 1
         self._metrics.errors.labels(str(code)).inc()
         return Send(Error(str(code), text, context_id, retryable=is_retryable, terminal=is_terminal))
+
+
+def _submitted(commands: list[Command]) -> list[Action]:
+    return [Submit(command) for command in commands]
 
 
 def _underrun_cause(context: Context, dry_since_s: float) -> str:

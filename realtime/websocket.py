@@ -102,8 +102,8 @@ class StreamDriver:
                     self._outbox.put(Outgoing(encode(message)))
                 case SendAudio(audio):
                     self._outbox.put(Outgoing(audio.encode(), audio))
-                case DropAudio(index):
-                    self._outbox.drop_audio(index)
+                case DropAudio(index, first_sample):
+                    self._outbox.drop_audio(index, first_sample)
                 case Submit(command):
                     self._bridge.submit(command, self._on_event)
                 case Close(code, reason):
@@ -141,12 +141,12 @@ class StreamDriver:
                 if isinstance(item, Closing):
                     await self._websocket.close(item.code, item.reason)
                     return
+                if item.audio is not None:
+                    self._session.audio_sent(item.audio)
                 if isinstance(item.data, str):
                     await self._websocket.send_text(item.data)
                 else:
                     await self._websocket.send_bytes(item.data)
-                if item.audio is not None:
-                    self._session.audio_sent(item.audio)
                 self._check_congestion()
         except WebSocketDisconnect:
             # The reader sees the same and ends the session.

@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, cast
 
-from engine.core import EngineEvent, Failed, ModelInfo, Utterance
+from engine.core import Cancelled, EngineEvent, Failed, Finished, ModelInfo, Revised, Utterance
 from engine.errors import ConfigError, FootlightsError, UnknownUtteranceError
 from realtime.commands import (
+    STALE,
     Abort,
     Add,
     AppendText,
@@ -30,6 +31,7 @@ from realtime.commands import (
     Rejected,
     Report,
     Resume,
+    Revise,
     Start,
     StartFailed,
     Stop,
@@ -55,6 +57,9 @@ class EngineLike(Protocol):
 
     def append_text(self, utterance_id: str, text: str) -> None:
         """More text."""
+
+    def revise(self, utterance_id: str, start: int, text: str, heard_ms: float) -> None:
+        """Other text from ``start`` on; `Revised` follows."""
 
     def flush(self, utterance_id: str) -> None:
         """Speak what is there."""
@@ -133,12 +138,49 @@ def _report_failure(connection: Connection) -> Iterator[None]:
         raise
 
 
+class TextLengths:
+    """How much text each utterance has: the gateway learns of a refused append too late for a revision on its way."""
+
+    def __init__(self) -> None:
+        self._lengths: dict[str, int] = {}
+        self._revisions: dict[str, tuple[int, int]] = {}
+        """Of a revision that the engine has not answered: length of its text, and of the text before it."""
+
+    def stale(self, command: Command) -> list[WorkerEvent]:
+        """The refusal of a revision that was made for a text of another length; else nothing."""
+        if not isinstance(command, Revise) or self._lengths.get(command.utterance_id, command.length) == command.length:
+            return []
+        return [Rejected(command.utterance_id, command.edit_index, STALE, "made for another text")]
+
+    def given(self, command: Command) -> None:
+        """The engine has taken this command."""
+        match command:
+            case Add():
+                self._lengths[command.utterance_id] = 0
+            case AppendText(utterance_id, text) if utterance_id in self._lengths:
+                self._lengths[utterance_id] += len(text)
+            case Revise(utterance_id, _, text) if utterance_id in self._lengths:
+                self._revisions[utterance_id] = len(text), self._lengths[utterance_id]
+
+    def seen(self, event: WorkerEvent) -> None:
+        """The engine has said this."""
+        match event:
+            case Revised(utterance_id, _, kept_to, resumes_at) if utterance_id in self._lengths:
+                length, before = self._revisions.pop(utterance_id)
+                # What was appended since then follows.
+                self._lengths[utterance_id] += kept_to + length - resumes_at - before
+            case Finished(utterance_id) | Failed(utterance_id) | Cancelled(utterance_id):
+                self._lengths.pop(utterance_id, None)
+                self._revisions.pop(utterance_id, None)
+
+
 def run(connection: Connection, engine: EngineLike) -> None:
     """Drain, step, send, until `Stop`.
 
     Raises:
         EOFError, OSError: the gateway is gone.
     """
+    lengths = TextLengths()
     while True:
         events: list[WorkerEvent] = []
         probe = None
@@ -153,22 +195,34 @@ def run(connection: Connection, engine: EngineLike) -> None:
             if isinstance(command, Probe):
                 probe = command.number
             else:
-                events += apply(engine, command)
+                events += lengths.stale(command) or _apply(engine, command, lengths)
             rest_s = min(rest_s, DRAIN_S) - (time.perf_counter() - started)
         step_s = None
         if engine.idle_s() == 0:
             started = time.perf_counter()
-            events += engine.step()
+            made = engine.step()
             step_s = time.perf_counter() - started
+            for event in made:
+                lengths.seen(event)
+            events += made
         if events or probe is not None or step_s is not None:
             connection.send(Report(tuple(events), step_s, probe))
+
+
+def _apply(engine: EngineLike, command: Command, lengths: TextLengths) -> list[WorkerEvent]:
+    answers = apply(engine, command)
+    if not answers:
+        lengths.given(command)
+    for answer in answers:
+        lengths.seen(answer)
+    return answers
 
 
 def apply(engine: EngineLike, command: Command) -> list[WorkerEvent]:
     """The command carried out; what it could not do comes back as events.
 
-    Typed errors are the caller's: an add fails the utterance, an append rejects that text, and an operation on an
-    utterance that has just ended is void. Anything else is a fault of ours that costs this one utterance.
+    Typed errors are the caller's: an add fails the utterance, an append or a revision is refused, and an operation on
+    an utterance that has just ended is void. Anything else is a fault of ours that costs this one utterance.
     """
     utterance_id = command.utterance_id
     try:
@@ -176,8 +230,8 @@ def apply(engine: EngineLike, command: Command) -> list[WorkerEvent]:
     except FootlightsError as error:
         if isinstance(command, Add):
             return [Failed(utterance_id, error.code, str(error), error.retryable)]
-        if isinstance(command, AppendText) and not isinstance(error, UnknownUtteranceError):
-            return [Rejected(utterance_id, command.append_index, error.code, str(error))]
+        if isinstance(command, AppendText | Revise) and not isinstance(error, UnknownUtteranceError):
+            return [Rejected(utterance_id, command.edit_index, error.code, str(error))]
         logger.debug("%s of %s is void: %s", type(command).__name__, utterance_id, error.code)
     except Exception as error:
         logger.error("%s of %s raised %s", type(command).__name__, utterance_id, describe(error))
@@ -192,6 +246,8 @@ def _dispatch(engine: EngineLike, command: Command) -> None:
             engine.add(utterance)
         case AppendText(utterance_id, text):
             engine.append_text(utterance_id, text)
+        case Revise(utterance_id, start, text, heard_ms):
+            engine.revise(utterance_id, start, text, heard_ms)
         case Flush(utterance_id):
             engine.flush(utterance_id)
         case Finish(utterance_id):

@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core import AudioChunk, Cancelled, EngineEvent, Finished, ModelInfo, Utterance, WordTiming
+from engine.core import AudioChunk, Cancelled, EngineEvent, Finished, ModelInfo, Revised, Utterance, WordTiming
 from engine.errors import (
+    RevisionError,
     StructuralTokenError,
     UnknownUtteranceError,
     UnknownVoiceError,
     UtteranceStateError,
 )
+from engine.revision import resume_at
 
 Samples = NDArray[np.float32]
 
@@ -38,6 +40,8 @@ class Voice:
     read: int = 0
     queue: deque[tuple[Samples, WordTiming | None]] = field(default_factory=deque)
     queued_samples: int = 0
+    words: list[WordTiming] = field(default_factory=list)
+    """Of all audio so far, in order, queued or sent."""
     sent_samples: int = 0
     frames: int = 0
     is_finished: bool = False
@@ -82,6 +86,32 @@ class FakeEngine:
             raise RuntimeError(f"a bug with {text}")
         voice.text += text
         self._read(voice, is_complete=False)
+
+    def revise(self, utterance_id: str, start: int, text: str, heard_ms: float) -> None:
+        """Keeps the words that have begun by ``heard_ms``, and those that the revision leaves as they are."""
+        voice = self._voice(utterance_id)
+        if not 0 <= start <= len(voice.text):
+            raise RevisionError(f"no character {start} in a text of {len(voice.text)}")
+        if "<|im_end|>" in text:
+            raise StructuralTokenError("<|im_end|> structures the prompt")
+        joins = bool(text) and not text[0].isspace()
+        kept = [
+            word
+            for word in voice.words
+            if word.start_ms < heard_ms or word.char_end < start or (word.char_end == start and not joins)
+        ]
+        kept_to = max(start, *(word.char_end for word in kept), 0) if kept else start
+        resumes_at = resume_at(voice.text[start:kept_to], text)
+        voice.text = voice.text[:kept_to] + text[resumes_at:]
+        voice.words = kept
+        voice.read = kept[-1].char_end if kept else 0
+        end = round(kept[-1].end_ms * SAMPLE_RATE / 1000) if kept else 0
+        while voice.queue and voice.queued_samples > end:
+            voice.queued_samples -= len(voice.queue.pop()[0])
+        voice.queued_samples = end
+        voice.sent_samples = min(voice.sent_samples, end)
+        self._events.append(Revised(utterance_id, start, kept_to, resumes_at, voice.sent_samples))
+        self._read(voice, is_complete=voice.is_finished)
 
     def flush(self, utterance_id: str) -> None:
         self._read(self._voice(utterance_id), is_complete=True)
@@ -143,7 +173,8 @@ class FakeEngine:
         start_ms = 1000 * voice.queued_samples / SAMPLE_RATE
         voice.queued_samples += len(samples)
         end_ms = 1000 * voice.queued_samples / SAMPLE_RATE
-        timing: WordTiming | None = WordTiming(word, SPOKEN.get(word, word), start_ms, end_ms, start, end)
+        voice.words.append(WordTiming(word, SPOKEN.get(word, word), start_ms, end_ms, start, end))
+        timing: WordTiming | None = voice.words[-1]
         for frame in np.split(samples, self._frames_per_word):
             voice.queue.append((frame, timing))
             timing = None

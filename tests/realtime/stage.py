@@ -55,8 +55,9 @@ class Stage:
                     self.session.audio_sent(audio)
                 case SendAudio(audio):
                     self.queued.append(audio)
-                case DropAudio(index):
-                    self.queued = [audio for audio in self.queued if audio.index != index]
+                case DropAudio(index, first_sample):
+                    kept = [audio.until(first_sample) if audio.index == index else audio for audio in self.queued]
+                    self.queued = [audio for audio in kept if audio is not None]
                 case Submit(command):
                     self.commands.append(command)
                 case Close():

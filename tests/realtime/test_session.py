@@ -194,13 +194,6 @@ class TestText:
         assert isinstance(stage.last, Cancelled)
         assert stage.last.unspoken == "ab"
 
-    def test_revise_is_not_there_yet(self, stage: Stage) -> None:
-        stage.receive(TextAppend("a"), TextRevise("b", 0))
-        error = stage.last_error
-        assert (error.code, error.retryable, error.terminal) == ("unsupported", False, False)
-        stage.finish()
-        assert isinstance(stage.last, Done)
-
 
 class TestAudio:
     def test_order_of_a_context(self, stage: Stage) -> None:

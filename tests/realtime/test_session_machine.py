@@ -90,7 +90,7 @@ class SessionMachine(RuleBasedStateMachine):
             if isinstance(command, AppendText):
                 self.lives[context].text += text
                 if text == "<bad>":
-                    self.rejectable.append((command.utterance_id, command.append_index, context, text))
+                    self.rejectable.append((command.utterance_id, command.edit_index, context, text))
 
     @rule(context=CONTEXTS)
     def flush(self, context: str) -> None:
@@ -151,12 +151,12 @@ class SessionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.rejectable)
     @rule()
     def reject(self) -> None:
-        utterance_id, append_index, context, text = self.rejectable.pop()
+        utterance_id, edit_index, context, text = self.rejectable.pop()
         life = self.lives[context]
         if not self.speeches[utterance_id].is_over:
             head, _, tail = life.text.rpartition(text)
             life.text = head + tail
-        self.engine(Rejected(utterance_id, append_index, "structural_token", "no"))
+        self.engine(Rejected(utterance_id, edit_index, "structural_token", "no"))
 
     def pick(self, data: st.DataObject) -> Speech:
         """Any utterance there ever was: events may come late."""

@@ -153,7 +153,7 @@ class TestApply:
         worker.apply(engine, Add(Utterance("u", "heart")))
         (event,) = worker.apply(engine, AppendText("u", "a<|im_end|>", 3))
         assert isinstance(event, Rejected)
-        assert (event.append_index, event.code) == (3, "structural_token")
+        assert (event.edit_index, event.code) == (3, "structural_token")
         assert worker.apply(engine, AppendText("u", "fine ", 4)) == []
 
     @pytest.mark.parametrize("kind", [Flush, Finish, Abort, Pause, Resume])

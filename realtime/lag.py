@@ -1,0 +1,32 @@
+"""How far a context's speech is behind its text, and what to leave out to catch up. No I/O, no state."""
+
+import re
+
+MS_PER_CHARACTER = 65.0
+"""Speech of a context that has not spoken enough yet to tell its own."""
+KNOWN_MS = 1_000.0
+"""Speech after which it can tell."""
+AIM = 0.5
+"""A skip brings the lag down to this share of what is allowed, so that the next one is not due at once."""
+_SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’)\]]*(?=\s)")
+
+
+def ms_per_character(spoken_ms: float, characters: int) -> float:
+    """How long a character takes, from what was spoken so far."""
+    return spoken_ms / characters if spoken_ms >= KNOWN_MS and characters else MS_PER_CHARACTER
+
+
+def skip_target(text: str, start: int, characters: int) -> int | None:
+    """Where to go on in ``text`` after ``start`` so that about ``characters`` are left at most; None: no use.
+
+    After a sentence if one ends soon enough, else before a word, so that what follows begins with its white space.
+    """
+    earliest = len(text) - characters
+    if earliest <= start:
+        return None
+    sentence = _SENTENCE_END.search(text, max(start, earliest - 1), earliest + characters // 2)
+    if sentence is not None:
+        return sentence.end()
+    gap = re.compile(r"\s").search(text, earliest)
+    target = gap.start() if gap else earliest
+    return target if target > start else None
