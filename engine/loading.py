@@ -8,6 +8,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from engine.codec.codec import Codec
+from engine.codec.dac.loading import has_dac, load_dac
 from engine.codec.understudy import UnderstudyCodec
 from engine.core import ModelInfo, Utterance
 from engine.errors import ConfigError, WeightsError
@@ -121,9 +122,11 @@ def load_parts(
 
 def load_codec(folder: Path) -> Codec:
     """The codec of a checkpoint folder. Raises ``ConfigError`` if there is none, ``WeightsError`` if it is unfit."""
+    if has_dac(folder):
+        return load_dac(folder)
     path = folder / CODEC_FILE
     if not path.exists():
-        raise ConfigError(f"{folder} has no {CODEC_FILE}")
+        raise ConfigError(f"{folder} has no codec: neither {CODEC_FILE} nor codec.pth")
     return UnderstudyCodec.load(path)
 
 
