@@ -207,6 +207,26 @@ class EngineStats:
 
 
 @dataclass(frozen=True)
+class Recording:
+    """What a voice is taken from: a sound file's bytes as they came, and exactly what is said in it."""
+
+    audio: bytes = field(repr=False)
+    transcript: str
+
+
+@dataclass(frozen=True)
+class ClonedVoice:
+    """A voice made of recordings."""
+
+    name: str
+    duration_s: float
+    """Of its recordings together."""
+    recordings: int
+    problem: str | None = None
+    """Why it cannot be used; None if it can."""
+
+
+@dataclass(frozen=True)
 class ModelInfo:
     """What a loaded model is, for handshakes and ``doctor``."""
 
@@ -220,6 +240,10 @@ class ModelInfo:
     notes: tuple[str, ...] = field(default=())
     reads_phonemes: bool = True
     """Else it reads the text itself, and a lexicon can only respell."""
+    can_clone: bool = False
+    """Whether a voice can be made of recordings."""
+    cloned: tuple[ClonedVoice, ...] = ()
+    """Voices made of recordings, those included that cannot be used and so are not in ``voices``."""
 
     @property
     def frame_ms(self) -> float:

@@ -4,15 +4,15 @@ import logging
 import math
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from engine.core import AudioChunk, Cancelled, EngineEvent, EngineStats, Failed, Finished, Utterance
+from engine.core import AudioChunk, Cancelled, EngineEvent, EngineStats, Failed, Finished, Recording, Utterance
 from engine.errors import (
     FootlightsError,
     TextError,
@@ -26,6 +26,7 @@ from engine.scheduler import Scheduler
 from engine.script import STEP_CHARACTERS, Mark, Script
 from engine.streams.base import Demand, Spoken, TextStream
 from engine.text.front import warm
+from engine.voices.book import MadeVoice, ReadyVoice
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +48,8 @@ class Sequence:
     script: Script
     stream: TextStream
     track: Track
+    voice: ReadyVoice
+    """The utterance's own to its end, whatever becomes of the voice's name."""
     is_finished: bool = False
     """No more text will come."""
     held: list[AudioChunk] = field(default_factory=list)
@@ -93,7 +96,8 @@ class Engine:
         voice = self._voices.ready(utterance.voice)
         stream = self._make_stream(utterance)
         script = Script(self._make_front(utterance.language), stream)
-        self._sequences[name] = Sequence(utterance, script, stream, self.runner.open(voice, utterance.sampling))
+        track = self.runner.open(voice, utterance.sampling)
+        self._sequences[name] = Sequence(utterance, script, stream, track, voice)
         self._scheduler.add(name)
 
     def append_text(self, utterance_id: str, text: str) -> None:
@@ -151,6 +155,32 @@ class Engine:
             memory_bytes=self.runner.nbytes + self._voices.nbytes,
         )
 
+    # Voices
+
+    def make_voice(self, name: str, recordings: Iterable[Recording]) -> MadeVoice:
+        """A new voice from recordings, made and stored; it takes seconds. ``keep_voice`` takes it in.
+
+        Nothing that ``step`` uses is touched: it may run in a thread of its own meanwhile. Raises ``VoiceError``
+        (``NoCloningError`` where the model has learned voices alone), ``ClipError`` and ``TextError``.
+        """
+        return self._voices.make(name, tuple(recordings))
+
+    def keep_voice(self, made: MadeVoice) -> None:
+        """Use a voice that ``make_voice`` made; ``info`` names it from now on."""
+        self._voices.keep(made)
+        self.refresh_voices()
+
+    def remove_voice(self, name: str) -> None:
+        """Delete a voice made of recordings; utterances that speak with it go on. Raises ``UnknownVoiceError``."""
+        self._voices.remove(name)
+        self.refresh_voices()
+
+    def refresh_voices(self) -> bool:
+        """Look which voices there are now and put them into ``info``; whether something has changed."""
+        before = self.info
+        self.info = replace(before, voices=self._voices.names, cloned=self._voices.cloned)
+        return self.info != before
+
     # One step
 
     def step(self) -> list[EngineEvent]:
@@ -192,7 +222,7 @@ class Engine:
             rows = sequence.track.rows
             with self._guard(sequence):
                 if rows >= self._limits.renew_rows and sequence.stream.is_resting:
-                    self.runner.renew(sequence.track, self._voices.ready(sequence.utterance.voice))
+                    self.runner.renew(sequence.track, sequence.voice)
                     sequence.stream.renew()
                 elif rows >= self._limits.most_rows:
                     raise TextTooLongError("the text has no pause at which its long context could be let go")
@@ -317,21 +347,22 @@ def load_engine(
     max_batch: int = 8,
     max_lead_s: float = math.inf,
     device: str = "cpu",
+    voices: Path | str | None = None,
     is_warm: bool = True,
 ) -> Engine:
     """An engine for a checkpoint folder, by default the understudy's. Raises ``ConfigError`` and ``WeightsError``.
 
     ``text_stream``: ``aligned`` or ``turns`` (None: what the checkpoint is made for). ``threads`` of tensor operations
     in this process. ``max_batch`` utterances a step; none is made more than ``max_lead_s`` ahead of its listener.
+    ``voices``: folder of those made of recordings (None: ``voices`` in the checkpoint's).
     ``is_warm``: load voices, lexicons and kernels now instead of with the first utterance.
     """
     torch.set_num_threads(threads)
-    parts = load_parts(Path(folder), text_stream, device=device)
+    parts = load_parts(Path(folder), text_stream, device=device, voices_folder=None if voices is None else Path(voices))
     if is_warm:
         warm()
         trial = Engine(parts, Scheduler(max_batch, math.inf, time.monotonic))
-        for voice in parts.info.voices:
-            parts.voices.ready(voice)
+        parts.voices.warm()
         trial.add(Utterance("trial", parts.info.voices[0]))
         trial.append_text("trial", "Ready.")
         trial.finish("trial")

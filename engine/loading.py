@@ -5,15 +5,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
 
 from engine.codec.codec import Codec
 from engine.codec.dac.loading import has_dac, load_dac
 from engine.codec.understudy import UnderstudyCodec
 from engine.core import ModelInfo, Utterance
-from engine.errors import ConfigError, WeightsError
-from engine.manifest import PLAIN_VOICE, Manifest
-from engine.prompt import PromptBuilder, Reference, load_tokenizer
+from engine.errors import ConfigError
+from engine.manifest import Manifest
+from engine.prompt import PromptBuilder, load_tokenizer
 from engine.runner import Runner
 from engine.streams.aligned import AlignedSettings, AlignedStream
 from engine.streams.base import TextStream
@@ -22,12 +21,12 @@ from engine.streams.turns import TurnStream
 from engine.text.front import TextFront
 from engine.text.segment import ClauseCutter
 from engine.text.words import SpokenWord
-from engine.voices.book import VoiceBook, VoicePrefix
+from engine.voices.book import VoiceBook
+from engine.voices.opening import open_voices
 from engine.weights import load_decoder
 
 CODEC_FILE = "codec.safetensors"
 TOKENIZER_FILE = "tokenizer.json"
-VOICES_FOLDER = "voices"
 TURN_END_FRAMES = 6
 """Frames of closing silence after which a turn ends that the model has not ended itself."""
 
@@ -60,8 +59,11 @@ def load_parts(
     codec: Codec | None = None,
     dtype: torch.dtype = torch.float32,
     device: str = "cpu",
+    voices_folder: Path | None = None,
 ) -> Parts:
     """Read a checkpoint. ``text_stream`` and ``codec`` None: the checkpoint's own.
+
+    ``voices_folder``: where voices from recordings lie (None: in the checkpoint's own folder).
 
     Raises ``ConfigError`` and ``WeightsError``.
     """
@@ -75,7 +77,7 @@ def load_parts(
         raise ConfigError(f"the codec has {codec.num_codebooks} codebooks, the decoder {config.num_codebooks}")
     builder = PromptBuilder(load_tokenizer(folder / TOKENIZER_FILE), config)
     runner = Runner(decoder.to(device), codec, manifest.sampling, device)
-    prefixes = voice_prefixes(folder, manifest, builder, is_aligned=text_stream == "aligned")
+    voices = open_voices(folder, manifest, builder, runner, text_stream == "aligned", voices_folder)
     frame_ms = 1000 * codec.samples_per_frame / codec.sample_rate
 
     aligned: AlignedSettings | None = None
@@ -107,13 +109,15 @@ def load_parts(
             sample_rate=codec.sample_rate,
             samples_per_frame=codec.samples_per_frame,
             text_stream=text_stream,
-            voices=tuple(prefixes),
+            voices=voices.names,
             languages=manifest.languages,
             licence=manifest.licence,
             notes=manifest.notes,
+            can_clone=voices.can_clone,
+            cloned=voices.cloned,
         ),
         runner=runner,
-        voices=VoiceBook(prefixes, runner.prepare),
+        voices=voices,
         make_front=TextFront,
         make_stream=make_aligned if text_stream == "aligned" else make_turns,
         limits=ContextLimits(renew_rows=manifest.renew_rows),
@@ -128,35 +132,6 @@ def load_codec(folder: Path) -> Codec:
     if not path.exists():
         raise ConfigError(f"{folder} has no codec: neither {CODEC_FILE} nor codec.pth")
     return UnderstudyCodec.load(path)
-
-
-def voice_prefixes(
-    folder: Path, manifest: Manifest, builder: PromptBuilder, is_aligned: bool
-) -> dict[str, VoicePrefix]:
-    """Rows that make each voice.
-
-    Learned voices differ by speaker tag, which the aligned form puts into a turn without text. Other models take a
-    voice from a recording: every ``voices/NAME.safetensors`` holds ``codes`` [C, F] and its ``transcript`` as metadata.
-    """
-    if manifest.voices:
-        system = builder.system_block()
-        turns = [builder.turn(f"<|speaker:{i}|> ") for i in range(len(manifest.voices))]
-        return {
-            name: VoicePrefix(torch.cat((system, turns[i])) if is_aligned else system, index=i)
-            for i, name in enumerate(manifest.voices)
-        }
-    recorded = {path.stem: load_reference(path) for path in sorted((folder / VOICES_FOLDER).glob("*.safetensors"))}
-    prefixes = {name: VoicePrefix(builder.system_block([reference])) for name, reference in recorded.items()}
-    return {PLAIN_VOICE: VoicePrefix(builder.system_block())} | prefixes
-
-
-def load_reference(path: Path) -> Reference:
-    """A recording as codes with its transcript. Raises ``WeightsError``."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            return Reference((file.metadata() or {})["transcript"], file.get_tensor("codes").long())
-    except (SafetensorError, OSError, KeyError) as error:
-        raise WeightsError(f"{path} is no voice: it needs a tensor 'codes' and metadata 'transcript'") from error
 
 
 def render_text(words: Sequence[SpokenWord]) -> str:

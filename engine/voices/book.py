@@ -3,13 +3,14 @@
 Axes: T rows, C codebooks.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from engine.cache.decoder import DecoderState
-from engine.errors import UnknownVoiceError
+from engine.core import ClonedVoice, Recording
+from engine.errors import NoCloningError, UnknownVoiceError
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,21 @@ class ReadyVoice:
         return self.memory.nbytes + self.prefix.rows.nbytes
 
 
+@dataclass(frozen=True)
+class MadeVoice:
+    """A voice that has just been made and written; ``VoiceBook.keep`` takes it in."""
+
+    name: str
+    ready: ReadyVoice
+    token: object
+    """Tells its file from later ones of that name."""
+
+
 class VoiceBook:
-    """All voices of a model. ``prepare`` runs a prefix through the decoder, once per voice, when first asked for."""
+    """The voices a model has by itself. ``prepare`` runs a prefix through the decoder, once, when first asked for.
+
+    It takes no voices from recordings; ``engine/voices/library.py`` does.
+    """
 
     def __init__(self, prefixes: Mapping[str, VoicePrefix], prepare: Callable[[VoicePrefix], ReadyVoice]) -> None:
         self._prefixes = dict(prefixes)
@@ -44,18 +58,50 @@ class VoiceBook:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Voices there are."""
+        """Voices that can be used."""
         return tuple(self._prefixes)
+
+    @property
+    def cloned(self) -> tuple[ClonedVoice, ...]:
+        """Voices from recordings, those included that cannot be used."""
+        return ()
+
+    @property
+    def can_clone(self) -> bool:
+        """Whether voices can be made of recordings."""
+        return False
 
     @property
     def nbytes(self) -> int:
         """Bytes the ready voices hold."""
         return sum(voice.nbytes for voice in self._ready.values())
 
+    def warm(self) -> None:
+        """Make the model's own voices ready."""
+        for name in self._prefixes:
+            VoiceBook.ready(self, name)
+
     def ready(self, name: str) -> ReadyVoice:
         """The state of a voice. Raises ``UnknownVoiceError``, which lists the voices."""
         if name not in self._prefixes:
-            raise UnknownVoiceError(f"no voice {name!r}; choose one of {', '.join(self._prefixes)}")
+            raise UnknownVoiceError(f"no voice {name!r}; choose one of {', '.join(self.names)}")
         if name not in self._ready:
             self._ready[name] = self._prepare(self._prefixes[name])
         return self._ready[name]
+
+    def make(self, name: str, recordings: Sequence[Recording]) -> MadeVoice:
+        """Make and store a new voice; any thread may call it. Raises ``VoiceError``, ``ClipError``, ``TextError``."""
+        raise NoCloningError(
+            f"this model has learned its voices ({', '.join(self._prefixes)}) and cannot take another from a "
+            "recording; a model whose codec has an encoder, such as Drama 3, can"
+        )
+
+    def keep(self, made: MadeVoice) -> None:
+        """Take in what ``make`` has made."""
+        raise AssertionError("nothing is made here")
+
+    def remove(self, name: str) -> None:
+        """Delete a voice from recordings. Raises ``UnknownVoiceError``, and ``VoiceError`` for the model's own."""
+        if name in self._prefixes:
+            raise NoCloningError(f"{name!r} is the model's own voice; only voices from recordings can be removed")
+        raise UnknownVoiceError(f"no voice {name!r}; there are {', '.join(self.names)}")

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from engine.codec.understudy import UnderstudyCodec
 from engine.core import AudioChunk, Finished, SamplingParams, Utterance
 from engine.engine import Engine, load_engine
-from engine.errors import ConfigError, WeightsError
+from engine.errors import ConfigError
 from engine.loading import load_parts
 from engine.manifest import Manifest
 from engine.model.decoder import Decoder, initialise
@@ -90,27 +90,6 @@ class TestDrama:
         names = {index: token for token, index in tokenizer_bytes.items()}
         read = "".join(names.get(i, "") for i in ids).replace("Ġ", " ")
         assert "It costs $20 to go." in read
-
-    def test_a_recorded_voice_is_a_reference(self, tmp_path: Path) -> None:
-        for path in GOLDEN.iterdir():
-            (tmp_path / path.name).symlink_to(path)
-        (tmp_path / "voices").mkdir()
-        codes = torch.arange(4 * 30).view(4, 30) % 64
-        save_file({"codes": codes}, tmp_path / "voices" / "ada.safetensors", {"transcript": "Rain is coming."})
-        parts = load_parts(tmp_path, codec=SumCodec(4))
-        assert parts.info.voices == ("default", "ada")
-        ada, plain = parts.voices.ready("ada"), parts.voices.ready("default")
-        assert ada.memory.lengths[0] > plain.memory.lengths[0] + 30
-        engine = Engine(parts, Scheduler(4, float("inf"), FakeClock()))
-        assert not np.array_equal(speak(engine, "Yes.", "ada")[0], speak(engine, "Yes.", "default")[0])
-
-    def test_a_reference_without_a_transcript_is_refused(self, tmp_path: Path) -> None:
-        for path in GOLDEN.iterdir():
-            (tmp_path / path.name).symlink_to(path)
-        (tmp_path / "voices").mkdir()
-        save_file({"codes": torch.zeros(4, 3, dtype=torch.int64)}, tmp_path / "voices" / "ada.safetensors")
-        with pytest.raises(WeightsError, match="transcript"):
-            load_parts(tmp_path, codec=SumCodec(4))
 
 
 class TestUnderstudy:

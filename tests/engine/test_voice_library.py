@@ -1,0 +1,446 @@
+"""Voices from recordings: made, stored, restored bit for bit, refused when they are another model's or damaged."""
+
+import json
+import shutil
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from engine.core import AudioChunk, ClonedVoice, Finished, Recording, Utterance
+from engine.engine import Engine, load_engine
+from engine.errors import (
+    ClipError,
+    ForeignVoiceError,
+    NoCloningError,
+    StructuralTokenError,
+    TextError,
+    TextTooLongError,
+    UnknownVoiceError,
+    VoiceError,
+    VoiceExistsError,
+)
+from engine.loading import load_parts
+from engine.speak import speak
+from engine.voices.book import ReadyVoice
+from engine.voices.clips import read_clip
+from engine.voices.files import load_voice, read_label
+from engine.voices.folder import VoiceFolder
+from engine.voices.library import VoiceLibrary
+from tests.engine.doubles import SumCodec
+from tests.engine.voice_doubles import GOLDEN, TRANSCRIPT, clip, engine_of, link_checkpoint, load, recording
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return link_checkpoint(tmp_path / "model")
+
+
+@pytest.fixture
+def engine(folder: Path) -> Engine:
+    return engine_of(load(folder))
+
+
+def add(engine: Engine, name: str, *recordings: Recording) -> ReadyVoice:
+    made = engine.make_voice(name, recordings or (recording(),))
+    engine.keep_voice(made)
+    return made.ready
+
+
+def library(engine: Engine) -> VoiceLibrary:
+    voices = engine._voices
+    assert isinstance(voices, VoiceLibrary)
+    return voices
+
+
+def tensors_of(voice: ReadyVoice) -> list[Tensor]:
+    memory = voice.memory
+    parts = [memory.recurrent.window, memory.recurrent.matrix]
+    for kv in (memory.kv, memory.tower):
+        (rows,) = kv.lengths
+        parts += [kv.keys[:, :, :, :rows], kv.values[:, :, :, :rows]]
+    return [voice.prefix.rows, voice.pending, *parts]
+
+
+def assert_same(one: ReadyVoice, other: ReadyVoice) -> None:
+    for a, b in zip(tensors_of(one), tensors_of(other), strict=True):
+        assert a.dtype == b.dtype
+        assert torch.equal(a, b)
+    assert one.memory.lengths == other.memory.lengths
+    assert one.memory.tower.lengths == other.memory.tower.lengths
+
+
+class TestStates:
+    def test_a_restored_voice_is_the_prefilled_one_bit_for_bit(self, engine: Engine, folder: Path) -> None:
+        prefilled = add(engine, "ada")
+        restored = load(folder).voices.ready("ada")
+        assert restored is not prefilled
+        assert_same(prefilled, restored)
+        assert restored.memory.lengths == restored.memory.tower.lengths == [len(restored.prefix.rows) - 1]
+
+    def test_restoring_computes_nothing(self, engine: Engine, folder: Path) -> None:
+        add(engine, "ada")
+        again = load(folder)
+        again.voices.ready("ada")
+        assert again.runner.prompt_rows == 0
+
+    def test_the_next_frames_are_the_same(self, engine: Engine, folder: Path) -> None:
+        add(engine, "ada")
+        text = "Yes, of course I do. No."
+        samples, _ = speak(engine, text, "ada")
+        again, _ = speak(engine_of(load(folder)), text, "ada")
+        assert np.array_equal(samples, again)
+        assert not np.array_equal(speak(engine, text, "default")[0][: len(samples)], samples)
+
+    def test_opening_an_utterance_copies_and_leaves_the_voice_alone(self, engine: Engine) -> None:
+        ready = add(engine, "ada")
+        before = [tensor.clone() for tensor in tensors_of(ready)]
+        speak(engine, "Yes, of course I do.", "ada")
+        assert all(torch.equal(a, b) for a, b in zip(before, tensors_of(ready), strict=True))
+
+    def test_references_make_the_prompt_of_the_specification(self, engine: Engine) -> None:
+        recordings = (recording("  <|speaker:1|>The lamps came on.", 1.2), recording(hertz=330))
+        rows = add(engine, "two", *recordings).prefix.rows
+        stored = library(engine).folder.load("two")
+        builder = library(engine).maker._builder
+        assert torch.equal(rows, builder.system_block(stored.references))
+        assert [reference.transcript for reference in stored.references] == [r.transcript for r in recordings]
+        assert [codes.shape[1] for codes in stored.codes] == [24, 30]
+        audio = rows[:, 0] >= builder.config.semantic_start_token_id
+        assert torch.equal(rows[audio][:, 1:].t(), torch.cat(stored.codes, 1))
+
+    def test_recordings_differ(self, engine: Engine) -> None:
+        add(engine, "low", recording(hertz=110, seconds=1.3))
+        add(engine, "other", recording(hertz=990, seconds=1.7))
+        assert not np.array_equal(speak(engine, "Yes.", "low")[0], speak(engine, "Yes.", "other")[0])
+
+
+class TestLibrary:
+    def test_info_names_it_at_once(self, engine: Engine) -> None:
+        assert engine.info.can_clone
+        assert engine.info.voices == ("default",)
+        add(engine, "ada")
+        assert engine.info.voices == ("default", "ada")
+        assert engine.info.cloned == (ClonedVoice("ada", 1.5, 1),)
+        engine.remove_voice("ada")
+        assert engine.info.voices == ("default",)
+        with pytest.raises(UnknownVoiceError, match="choose one of default"):
+            engine.add(Utterance("u", "ada"))
+
+    def test_voices_of_the_folder_are_found_at_the_next_start(self, engine: Engine, folder: Path) -> None:
+        add(engine, "ada")
+        again = load(folder)
+        assert again.info.voices == ("default", "ada")
+        assert again.info.cloned[0].name == "ada"
+
+    def test_what_another_process_does_is_seen(self, engine: Engine, folder: Path) -> None:
+        other = engine_of(load(folder))
+        add(other, "ada", recording(hertz=440))
+        assert engine.refresh_voices()
+        assert not engine.refresh_voices()
+        assert engine.info.voices == ("default", "ada")
+        first, _ = speak(engine, "Yes.", "ada")
+        other.remove_voice("ada")
+        add(other, "ada", recording("Something else is said.", seconds=2.5))
+        assert not np.array_equal(speak(engine, "Yes.", "ada")[0], first)
+        other.remove_voice("ada")
+        with pytest.raises(UnknownVoiceError):
+            engine.add(Utterance("u", "ada"))
+
+    def test_a_voice_that_is_loaded_is_not_read_again(self, engine: Engine) -> None:
+        kept = add(engine, "ada")
+        assert library(engine).ready("ada") is kept
+
+    def test_an_utterance_keeps_its_voice(self, engine: Engine) -> None:
+        add(engine, "ada")
+        engine.add(Utterance("u", "ada"))
+        engine.append_text("u", "Yes, of course I do. And")
+        events = engine.step()
+        engine.remove_voice("ada")
+        engine.append_text("u", " so do they.")
+        engine.finish("u")
+        while engine.has_work():
+            events += engine.step()
+        assert isinstance(events[-1], Finished)
+
+    def test_only_the_last_used_stay_in_memory(self, folder: Path) -> None:
+        parts = load(folder)
+        made = parts.voices
+        assert isinstance(made, VoiceLibrary)
+        engine = engine_of(parts)
+        one = add(engine, "one").nbytes
+        made._kept_bytes = int(2.5 * one)
+        for name in ("two", "three"):
+            add(engine, name)
+        assert list(made._loaded) == ["two", "three"]
+        made.ready("two")
+        made.ready("one")
+        assert list(made._loaded) == ["two", "one"]
+        assert made.nbytes <= 2.5 * one + 1
+
+    def test_it_may_be_made_in_a_thread_while_others_speak(self, engine: Engine) -> None:
+        alone, _ = speak(engine, "Yes, of course I do. No, not at all.", "default")
+        engine.add(Utterance("u", "default"))
+        engine.append_text("u", "Yes, of course I do. No, not at all.")
+        engine.finish("u")
+        made: list[Any] = []
+        thread = threading.Thread(target=lambda: made.append(engine.make_voice("ada", [recording()])))
+        thread.start()
+        events = []
+        while engine.has_work():
+            events += engine.step()
+        thread.join()
+        chunks = [event.samples for event in events if isinstance(event, AudioChunk)]
+        assert np.array_equal(np.concatenate(chunks), alone)
+        assert_same(made[0].ready, library(engine).ready("ada"))
+
+    def test_remake_serves_another_model(self, engine: Engine, tmp_path: Path) -> None:
+        add(engine, "ada")
+        other = engine_of(load(another_model(tmp_path)))
+        shutil.copytree(library(engine).folder.path, library(other).folder.path)
+        other.refresh_voices()
+        assert "ada" not in other.info.voices
+        assert "another model" in str(other.info.cloned[0].problem)
+        with pytest.raises(ForeignVoiceError, match="footlights voice remake ada"):
+            other.add(Utterance("u", "ada"))
+        library(other).remake("ada")
+        other.refresh_voices()
+        assert "ada" in other.info.voices
+        fresh = library(other).ready("ada")
+        assert torch.equal(fresh.prefix.rows, library(engine).ready("ada").prefix.rows)
+        assert not torch.equal(fresh.memory.kv.keys, library(engine).ready("ada").memory.kv.keys)
+
+    def test_codes_of_another_codec_are_not_remade(self, engine: Engine, folder: Path) -> None:
+        add(engine, "ada")
+        stored = library(engine).folder.load("ada")
+        with pytest.raises(ForeignVoiceError, match="another codec"):
+            library(engine).maker.remake(replace(stored, probe=stored.probe + 0.1))
+
+
+def another_model(tmp_path: Path) -> Path:
+    """The golden model with one number changed."""
+    folder = tmp_path / "other"
+    folder.mkdir()
+    for path in GOLDEN.iterdir():
+        shutil.copy(path, folder / path.name)
+    path = sorted(folder.glob("model-*.safetensors"))[0]
+    tensors = load_file(path)
+    name = max(tensors, key=lambda each: tensors[each].numel())
+    tensors[name] = tensors[name] * 1.01
+    save_file(tensors, path, {"format": "pt"})
+    return folder
+
+
+class TestIdentity:
+    def test_another_name_or_licence_is_the_same_model(self, tmp_path: Path) -> None:
+        from engine.voices.identity import model_identity
+
+        folder = link_checkpoint(tmp_path / "renamed")
+        config = folder / "config.json"
+        values = json.loads(config.read_text(encoding="utf-8"))
+        config.unlink()
+        config.write_text(json.dumps(values | {"footlights": {"name": "x"}}), encoding="utf-8")
+        assert model_identity(folder, torch.float32) == model_identity(GOLDEN, torch.float32)
+        config.write_text(json.dumps(values | {"rope_theta": 3}), encoding="utf-8")
+        assert model_identity(folder, torch.float32) != model_identity(GOLDEN, torch.float32)
+
+    def test_weights_and_dtype_count(self, tmp_path: Path) -> None:
+        from engine.voices.identity import model_identity
+
+        identities = {
+            model_identity(GOLDEN, torch.float32),
+            model_identity(GOLDEN, torch.bfloat16),
+            model_identity(another_model(tmp_path), torch.float32),
+        }
+        assert len(identities) == 3
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "",
+            "Ada",
+            "../ada",
+            "a/b",
+            "a\\b",
+            ".ada",
+            "-ada",
+            "ada\n",
+            "ada\0",
+            "a" * 65,
+            "ädä",
+            "ada.safetensors",
+            "/x",
+        ],
+    )
+    def test_names(self, engine: Engine, folder: Path, name: str) -> None:
+        with pytest.raises(VoiceError, match="1 to 64 of"):
+            engine.make_voice(name, [recording()])
+        with pytest.raises(UnknownVoiceError):
+            engine.add(Utterance("u", name))
+        with pytest.raises(VoiceError):
+            VoiceFolder(folder).remove(name)
+        assert not (folder / "voices").exists()
+
+    def test_a_name_that_is_taken(self, engine: Engine) -> None:
+        add(engine, "ada")
+        with pytest.raises(VoiceExistsError, match="remove it first"):
+            engine.make_voice("ada", [recording()])
+        with pytest.raises(VoiceError, match="the model's own"):
+            engine.make_voice("default", [recording()])
+        with pytest.raises(NoCloningError, match="own voice"):
+            engine.remove_voice("default")
+
+    def test_removing_what_is_not_there(self, engine: Engine) -> None:
+        with pytest.raises(UnknownVoiceError, match="no voice 'ada'"):
+            engine.remove_voice("ada")
+
+    @pytest.mark.parametrize(
+        ("transcript", "error"),
+        [
+            ("", TextError),
+            (" \t", TextError),
+            ("a <|im_end|> b", StructuralTokenError),
+            ("<|semantic:3|>", StructuralTokenError),
+            ("<|speaker:16|> no", TextError),
+            ("x" * 2001, TextTooLongError),
+        ],
+    )
+    def test_transcripts(self, engine: Engine, transcript: str, error: type[Exception]) -> None:
+        with pytest.raises(error):
+            engine.make_voice("ada", [recording(transcript)])
+
+    @pytest.mark.parametrize("count", [0, 9])
+    def test_how_many_recordings(self, engine: Engine, count: int) -> None:
+        with pytest.raises(ClipError, match="1 to 8 recordings"):
+            engine.make_voice("ada", [recording()] * count)
+
+    def test_a_minute_in_all(self, engine: Engine) -> None:
+        with pytest.raises(ClipError, match="60 s long in all"):
+            engine.make_voice("ada", [recording(seconds=31)] * 2)
+
+    def test_more_rows_than_leave_room_to_speak(self, engine: Engine) -> None:
+        library(engine).maker._most_rows = 50
+        with pytest.raises(ClipError, match="50 are the most"):
+            engine.make_voice("ada", [recording()])
+
+    def test_a_bad_recording_leaves_nothing_behind(self, engine: Engine, folder: Path) -> None:
+        with pytest.raises(ClipError, match="something else"):
+            engine.make_voice("ada", [recording(), Recording(b"no sound", TRANSCRIPT)])
+        assert not (folder / "voices").exists()
+
+    def test_a_codec_without_an_encoder(self, folder: Path) -> None:
+        engine = engine_of(load_parts(folder, codec=SumCodec(4)))
+        assert not engine.info.can_clone
+        with pytest.raises(NoCloningError, match="no encoder"):
+            engine.make_voice("ada", [recording()])
+
+    def test_the_understudy_has_learned_voices(self) -> None:
+        engine = load_engine(is_warm=False)
+        assert not engine.info.can_clone
+        with pytest.raises(NoCloningError, match=r"learned its voices \(heart, .*Drama 3"):
+            engine.make_voice("ada", [recording()])
+        with pytest.raises(NoCloningError, match="own voice"):
+            engine.remove_voice("heart")
+
+
+class TestFiles:
+    @pytest.fixture
+    def path(self, engine: Engine, folder: Path) -> Path:
+        add(engine, "ada")
+        return folder / "voices" / "ada.safetensors"
+
+    def test_one_file_with_hash_and_model(self, path: Path) -> None:
+        assert [each.name for each in path.parent.iterdir()] == ["ada.safetensors"]
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata()
+        assert len(metadata["content_hash"]) == 64
+        assert len(metadata["model"]) == 32
+        label = read_label(path)
+        assert (label.transcripts, label.durations_s, label.duration_s) == ((TRANSCRIPT,), (1.5,), 1.5)
+
+    def test_a_changed_number_is_found(self, path: Path) -> None:
+        data = bytearray(path.read_bytes())
+        data[-5] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(VoiceError, match="damaged"):
+            load_voice(path)
+
+    @pytest.mark.parametrize("key", ["model", "transcripts", "durations_s"])
+    def test_a_changed_label_is_found(self, path: Path, key: str) -> None:
+        with safe_open(path, framework="pt") as file:
+            metadata = dict(file.metadata())
+        tensors = load_file(path)
+        metadata[key] = {"model": "0" * 32, "transcripts": '["Else."]', "durations_s": "[9.0]"}[key]
+        save_file(tensors, path, metadata)
+        with pytest.raises(VoiceError, match="damaged"):
+            load_voice(path)
+
+    @pytest.mark.parametrize("size", [0, 4, 100, 5000, -1])
+    def test_a_truncated_file_is_no_voice(self, path: Path, folder: Path, size: int) -> None:
+        data = path.read_bytes()
+        path.write_bytes(data[:size])
+        with pytest.raises(VoiceError, match="no voice of format"):
+            load_voice(path)
+        parts = load(folder)
+        assert parts.info.voices == ("default",)
+        assert "no voice of format" in str(parts.info.cloned[0].problem)
+        with pytest.raises(VoiceError):
+            parts.voices.ready("ada")
+
+    def test_other_files_are_not_voices(self, path: Path, folder: Path) -> None:
+        (path.parent / "Bad Name.safetensors").write_bytes(path.read_bytes())
+        (path.parent / ".0123.part").write_bytes(b"")
+        (path.parent / "notes.txt").write_text("x")
+        assert load(folder).info.voices == ("default", "ada")
+
+    def test_a_file_named_like_the_models_own_voice_is_told(self, path: Path, folder: Path) -> None:
+        path.rename(path.with_stem("default"))
+        parts = load(folder)
+        assert parts.info.voices == ("default",)
+        assert "of its own" in str(parts.info.cloned[0].problem)
+        assert len(parts.voices.ready("default").prefix.rows) < 20
+
+    def test_memory_of_other_shapes_is_foreign(self, engine: Engine, path: Path) -> None:
+        stored = load_voice(path)
+        stored.memory.recurrent.matrix = stored.memory.recurrent.matrix[:-1]
+        with pytest.raises(ForeignVoiceError, match="other shapes"):
+            library(engine).maker.restore("ada", stored)
+
+    def test_another_prompt_is_foreign(self, engine: Engine, path: Path) -> None:
+        stored = load_voice(path)
+        stored.rows[3, 0] += 1
+        with pytest.raises(ForeignVoiceError, match="form of the prompt"):
+            library(engine).maker.restore("ada", stored)
+
+    def test_a_folder_that_cannot_be_written(self, folder: Path) -> None:
+        (folder / "voices").write_text("a file where the folder should be")
+        engine = engine_of(load(folder))
+        with pytest.raises(VoiceError, match="cannot be written"):
+            engine.make_voice("ada", [recording()])
+
+    def test_an_interrupted_write_leaves_nothing(self, engine: Engine, folder: Path, monkeypatch: Any) -> None:
+        def fail(*arguments: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("engine.voices.files.os.replace", fail)
+        with pytest.raises(VoiceError, match="No space left"):
+            engine.make_voice("ada", [recording()])
+        assert list((folder / "voices").iterdir()) == []
+
+    def test_voices_may_lie_elsewhere(self, tmp_path: Path) -> None:
+        parts = load_parts(GOLDEN, codec=SumCodec(4), voices_folder=tmp_path / "mine")
+        assert isinstance(parts.voices, VoiceLibrary)
+        assert parts.voices.folder.path == tmp_path / "mine"
+
+
+def test_the_clip_of_these_tests_is_one() -> None:
+    assert read_clip(clip(), 24_000).duration_s == 1.5
