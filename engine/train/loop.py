@@ -12,13 +12,13 @@ from safetensors.torch import load_file
 
 from engine.model.decoder import Decoder, initialise
 from engine.train.data import CodedTake, ExampleBuilder, Sampler, encode_take, vary
-from engine.train.features import load_takes
+from engine.train.features import Take, load_takes
 from engine.train.loss import compute_losses
 from engine.train.quantiser import Quantiser
 from engine.train.recipe import build_tokenizer, model_config
 from engine.train.texts import is_held_out
 
-FRAMES_PER_HOUR = 72_000
+UNITS_PER_HOUR = 144_000
 
 
 def initialise_from_codebooks(decoder: Decoder, quantiser: Quantiser, seed: int) -> None:
@@ -65,19 +65,9 @@ def learning_rate(step: int, steps: int, warmup: int = 100, decay_share: float =
     return rise * max(0.02, fall)
 
 
-def load_coded(
-    folders: list[Path], quantiser: Quantiser, variants: int, rng: np.random.Generator
-) -> tuple[list[CodedTake], list[CodedTake]]:
-    """Training takes in ``variants`` variations each, and held-out takes as they are, encoded."""
-    train: list[CodedTake] = []
-    held: list[CodedTake] = []
-    for folder in folders:
-        for take in load_takes(folder):
-            if is_held_out(take.text):
-                held.append(encode_take(take, quantiser))
-            else:
-                train.extend(encode_take(vary(take, rng), quantiser) for _ in range(variants))
-    return train, held
+def coded_variants(takes: list[Take], quantiser: Quantiser, count: int, rng: np.random.Generator) -> list[CodedTake]:
+    """``count`` new variations of each take, encoded."""
+    return [encode_take(vary(take, rng), quantiser) for take in takes for _ in range(count)]
 
 
 class Trainer:
@@ -96,19 +86,24 @@ class Trainer:
         self.checkpoint = args.out / "training.pt"
         if self.checkpoint.exists():
             self._resume()
-        rng = np.random.default_rng(args.seed + self.step)
-        takes, held = load_coded(args.features, self.quantiser, args.variants, rng)
-        frames = sum(len(t.codes) for t in takes) / args.variants
-        print(
-            f"{len(takes) // args.variants} takes, {frames / 72000:.2f} h; {len(held)} held out; step {self.step}",
-            flush=True,
-        )
-        tokenizer = build_tokenizer()
         self.noise = torch.Generator().manual_seed(args.seed + self.step)
-        self.sampler = Sampler(takes, ExampleBuilder(self.config, tokenizer, rng), args.rows, args.turn_share)
-        held_builder = ExampleBuilder(self.config, tokenizer, np.random.default_rng(0))
-        held_sampler = Sampler(held or takes, held_builder, args.rows, 0.0)
-        self.validation = [held_sampler.batch() for _ in range(3)] if held else []
+        self.builder = ExampleBuilder(self.config, build_tokenizer(), np.random.default_rng(args.seed + self.step))
+        self.sampler = self._draw()
+        held = [encode_take(take, self.quantiser) for take in self._takes() if is_held_out(take.text)]
+        held_builder = ExampleBuilder(self.config, self.builder.tokenizer, np.random.default_rng(0))
+        held_sampler = Sampler(held, held_builder, args.rows, 0.0) if held else None
+        self.validation = [held_sampler.batch() for _ in range(3)] if held_sampler else []
+
+    def _takes(self) -> list[Take]:
+        return [take for folder in self.args.features for take in load_takes(folder)]
+
+    def _draw(self) -> Sampler:
+        """A sampler of new variations, also of speech that was analysed meanwhile: what is seen often is learned by heart."""
+        takes = [take for take in self._takes() if not is_held_out(take.text)]
+        hours = sum(sum(take.durations) for take in takes) / UNITS_PER_HOUR
+        print(f"{len(takes)} takes, {hours:.2f} h; step {self.step}", flush=True)
+        coded = coded_variants(takes, self.quantiser, self.args.variants, self.builder.rng)
+        return Sampler(coded, self.builder, self.args.rows, self.args.turn_share)
 
     def _resume(self) -> None:
         state = torch.load(self.checkpoint, weights_only=True)
@@ -189,6 +184,8 @@ class Trainer:
                 with log.open("a") as out:
                     out.write(json.dumps(entry) + "\n")
                 print(json.dumps(entry), flush=True)
+            if self.step % self.args.redraw == 0:
+                self.sampler = self._draw()
             if time.monotonic() - last_save > 180:
                 self.save()
                 last_save = time.monotonic()
@@ -206,8 +203,9 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--hidden", type=int, default=256, help="the size dial")
     parser.add_argument("--layers", type=int, default=8)
-    parser.add_argument("--variants", type=int, default=4, help="variations of each take (pitch, level, frame grid)")
-    parser.add_argument("--turn-share", type=float, default=0.15, help="examples in turn form (text rows first)")
+    parser.add_argument("--variants", type=int, default=2, help="variations of each take (pitch, level, frame grid)")
+    parser.add_argument("--redraw", type=int, default=300, help="updates after which the variations are drawn anew")
+    parser.add_argument("--turn-share", type=float, default=0.3, help="examples in turn form (text rows first)")
     parser.add_argument("--average", type=float, default=0.99, help="decay of the averaged weights")
     parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--log-every", type=int, default=50)

@@ -5,6 +5,7 @@ WordNet 3 (Debian package ``wordnet-base``, WordNet licence).
 """
 
 import hashlib
+import math
 import random
 import re
 import string
@@ -94,7 +95,7 @@ def covering(
     counts = Counter(pair for phonemes in heard for pair in pairs(phonemes))
 
     def novelty(phonemes: str) -> float:
-        return sum(1 / (1 + counts[pair]) ** 0.5 for pair in pairs(phonemes)) / (len(phonemes) + 10)
+        return sum(1 / math.sqrt(1 + counts[pair]) for pair in pairs(phonemes)) / (len(phonemes) + 10)
 
     source = iter(texts)
     pool = [(text, sound(text)) for text in islice(source, choices)]
