@@ -98,7 +98,7 @@ class Trainer:
         return [take for folder in self.args.features for take in load_takes(folder)]
 
     def _draw(self) -> Sampler:
-        """A sampler of new variations, also of speech that was analysed meanwhile: what is seen often is learned by heart."""
+        """A sampler of new variations, also of speech analysed meanwhile: what is seen often is learned by heart."""
         takes = [take for take in self._takes() if not is_held_out(take.text)]
         hours = sum(sum(take.durations) for take in takes) / UNITS_PER_HOUR
         print(f"{len(takes)} takes, {hours:.2f} h; step {self.step}", flush=True)
