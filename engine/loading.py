@@ -13,6 +13,7 @@ from engine.core import ModelInfo, Utterance
 from engine.errors import ConfigError
 from engine.manifest import Manifest
 from engine.prompt import PromptBuilder, load_tokenizer
+from engine.quant.modules import prepare
 from engine.runner import Runner
 from engine.streams.aligned import AlignedSettings, AlignedStream
 from engine.streams.base import TextStream
@@ -76,7 +77,7 @@ def load_parts(
     if codec.num_codebooks != config.num_codebooks:
         raise ConfigError(f"the codec has {codec.num_codebooks} codebooks, the decoder {config.num_codebooks}")
     builder = PromptBuilder(load_tokenizer(folder / TOKENIZER_FILE), config)
-    runner = Runner(decoder.to(device), codec, manifest.sampling, device)
+    runner = Runner(prepare(decoder.to(device)), codec, manifest.sampling, device)
     voices = open_voices(folder, manifest, builder, runner, text_stream == "aligned", voices_folder)
     frame_ms = 1000 * codec.samples_per_frame / codec.sample_rate
 

@@ -22,6 +22,10 @@ from engine.model.codebooks import TowerLayer
 from engine.model.decoder import BackboneLayer, Decoder
 from engine.model.moe import Experts
 from engine.model.recurrent import GatedDeltaNet
+from engine.quant.filling import Filler
+from engine.quant.integer import IntegerMatrix
+from engine.quant.modules import install
+from engine.quant.stored import IntegerForm
 
 LARGE_PARAMETERS = 1_000_000_000
 """Above this, a model computes in bfloat16 unless asked otherwise."""
@@ -119,10 +123,10 @@ def _backbone_layer(layer: BackboneLayer, config: ModelConfig, index: int) -> It
     yield "post_attention_layernorm.weight", _stored(layer.moe_norm.gain.detach(), is_centred=True)
     if b.layer_types[index] == FULL_ATTENTION:
         assert isinstance(layer.mixer, Attention)
-        mixer, by_head = layer.mixer, (b.num_attention_heads, b.head_dim, b.hidden_size)
+        mixer, by_head = layer.mixer, (b.num_attention_heads, b.head_dim, -1)
         queries, keys, values, gates = _attention_rows(mixer)
         # The file alternates, head by head, a query and its gate.
-        shape = (2 * queries.shape[0], b.hidden_size)
+        shape = (2 * queries.shape[0], queries.shape[1])
         yield "self_attn.q_proj.weight", _stored(queries.view(by_head), gates.view(by_head), shape=shape, axis=1)
         yield "self_attn.k_proj.weight", _stored(keys)
         yield "self_attn.v_proj.weight", _stored(values)
@@ -209,7 +213,8 @@ def read_decoder(reader: CheckpointReader, dtype: torch.dtype) -> Decoder:
     """A decoder with the reader's tensors, put in one by one: beside it only one of them is in memory.
 
     Tables that the files hold in ``dtype`` stay mapped from there: only their rows that are looked up are ever read,
-    and processes share them.
+    and processes share them. What ``footlights quantize`` wrote stays quantised; ``engine.quant.modules.prepare`` makes
+    it fast.
     """
     model = Decoder(reader.config)
     for name, parameter in model.named_parameters():
@@ -217,11 +222,17 @@ def read_decoder(reader: CheckpointReader, dtype: torch.dtype) -> Decoder:
             parameter.data = torch.empty_like(parameter, dtype=dtype)
     layout = checkpoint_layout(model)
     tables = _tables(model)
+    filler = None
+    if reader.quantisation is not None and isinstance(reader.quantisation.rest, IntegerForm):
+        install(model, reader.quantisation.rest.scheme)
+        filler = Filler(model, lambda twin: {name: entry.put for name, entry in checkpoint_layout(twin).items()})
     with torch.no_grad():
         for name in reader.names():
             table = tables.get(name)
             tensor = reader.read(name)
-            if isinstance(tensor, Packed):
+            if filler is not None and isinstance(tensor, IntegerMatrix):
+                filler.put(name, tensor)
+            elif isinstance(tensor, Packed):
                 layout[name].put(tensor.dequantise(dtype))
             elif table is not None and tensor.dtype == dtype:
                 table.data = tensor

@@ -9,6 +9,8 @@ from engine.checkpoint.gptq import GptqForm
 from engine.checkpoint.nvfp4 import NvFp4Form
 from engine.checkpoint.stored import Form, PlainForm
 from engine.errors import ConfigError, UnsupportedFormatError
+from engine.quant.scheme import QUANT_METHOD, Scheme
+from engine.quant.stored import IntegerForm
 
 SUPPORTED = (
     "plain bfloat16, float16 or float32",
@@ -16,6 +18,7 @@ SUPPORTED = (
     "4-bit GPTQ (drama3-int4, gptq, gptq_marlin)",
     "NVFP4 (modelopt, compressed-tensors)",
     "GGUF",
+    "int8 and int4 written by footlights quantize",
 )
 """Stored forms that are read, for people."""
 
@@ -49,6 +52,9 @@ def read_quantisation(values: Any) -> Quantisation | None:
     if not isinstance(values, Mapping):
         raise ConfigError(f"{where} must be an object, not {values!r}")
     method = values.get("quant_method")
+    if method == QUANT_METHOD:
+        integer = IntegerForm(Scheme.from_dict(values))
+        return Quantisation(method, integer, integer)
     if method in ("bsgemm-moe", "fp8"):
         form = BlockFp8Form(_block(values, where))
         return Quantisation(method, form, form if method == "fp8" else PlainForm())

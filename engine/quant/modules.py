@@ -1,0 +1,153 @@
+"""A decoder's large matrices as ``IntegerMatrix``: a linear layer and stacked experts.
+
+They are filled as storage holds them (buffers ``codes``, ``scales``, ``offsets``) and multiply by the reference until
+``prepare`` turns them into what the machine they lie on multiplies with.
+
+Axes: E experts, O outputs, I inputs, G groups of inputs.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from engine.model.decoder import Decoder
+from engine.model.feed_forward import swiglu
+from engine.model.linear import Leaf, Linear
+from engine.model.moe import ExpertMixture, Experts
+from engine.quant.integer import IntegerMatrix
+from engine.quant.products import Product, ReferenceProduct, product
+from engine.quant.scheme import PartScheme, Scheme
+
+COMPONENTS = ("codes", "scales", "offsets")
+
+
+class Stack(nn.Module):
+    """Quantised matrices of one shape [.., O, I], their components stacked along the leading axes."""
+
+    def __init__(self, shape: Sequence[int], bits: int, group: int) -> None:
+        super().__init__()
+        *lead, inputs = shape
+        scales = torch.empty(*lead, inputs // group, dtype=torch.bfloat16)
+        self.codes: Tensor
+        self.scales: Tensor
+        self.offsets: Tensor | None
+        if bits == 8:
+            self.register_buffer("codes", torch.empty(*lead, inputs, dtype=torch.int8))
+        else:
+            self.register_buffer("codes", torch.empty(*lead, inputs // 2, dtype=torch.uint8))
+        self.register_buffer("scales", scales)
+        self.register_buffer("offsets", None if bits == 8 else torch.empty_like(scales))
+
+    def matrix(self, *index: int) -> IntegerMatrix:
+        """The matrix at ``index`` of the leading axes: views of the stack."""
+        return IntegerMatrix(
+            self.codes[index], self.scales[index], None if self.offsets is None else self.offsets[index]
+        )
+
+
+class QuantisedLinear(Leaf):
+    """A ``Linear`` with a quantised weight; a bias stays as it is."""
+
+    def __init__(self, shape: Sequence[int], bits: int, group: int, bias: nn.Parameter | None = None) -> None:
+        super().__init__()
+        self.weight: Stack | None = Stack(shape, bits, group)
+        self.bias = bias
+        self._product: Product | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``x`` [..., I] -> [..., O]."""
+        if self._product is None:
+            assert self.weight is not None
+            out = ReferenceProduct(self.weight.matrix())(x)
+        else:
+            out = self._product(x)
+        return out if self.bias is None else out + self.bias.to(out.dtype)
+
+    def prepare(self) -> None:
+        """Multiply fast from now on; the matrix as stored is let go."""
+        assert self.weight is not None, "prepared twice"
+        self._product, self.weight = product(self.weight.matrix()), None
+
+
+class QuantisedExperts(ExpertMixture):
+    """Quantised experts: stacks ``gate_up`` [E, 2I, H] and ``down`` [E, H, I]."""
+
+    def __init__(self, gate_up: Stack, down: Stack) -> None:
+        super().__init__()
+        self._count = gate_up.codes.shape[0]
+        self.gate_up: Stack | None = gate_up
+        self.down: Stack | None = down
+        self._products: list[tuple[Product, Product]] | None = None
+
+    @property
+    def count(self) -> int:
+        """E."""
+        return self._count
+
+    def single(self, expert: int, x: Tensor, weight: float) -> Tensor:
+        """``weight`` times what one expert makes of ``x`` [1, H]."""
+        gate_up, down = self._expert(expert)
+        return down(swiglu(gate_up(x)) * weight)
+
+    def grouped(self, parts: Sequence[Tensor]) -> list[Tensor]:
+        """What each expert makes of its part [n, H]; those without rows are left out."""
+        out = []
+        for expert, part in enumerate(parts):
+            if part.shape[0]:
+                gate_up, down = self._expert(expert)
+                out.append(down(swiglu(gate_up(part))))
+        return out
+
+    def prepare(self) -> None:
+        """Multiply fast from now on; the stacks are let go."""
+        assert self.gate_up is not None
+        assert self.down is not None
+        gate_up, down = self.gate_up, self.down
+        self._products = [(product(gate_up.matrix(e)), product(down.matrix(e))) for e in range(self.count)]
+        self.gate_up = self.down = None
+
+    def _expert(self, expert: int) -> tuple[Product, Product]:
+        if self._products is not None:
+            return self._products[expert]
+        assert self.gate_up is not None
+        assert self.down is not None
+        return ReferenceProduct(self.gate_up.matrix(expert)), ReferenceProduct(self.down.matrix(expert))
+
+
+def install(decoder: Decoder, scheme: Scheme) -> None:
+    """Replace what ``scheme`` quantises by modules with room for it.
+
+    Raises ``ConfigError`` for a width that is unfit.
+    """
+    for path, module in list(decoder.named_modules()):
+        part = scheme.of_module(path)
+        if not part.is_packed:
+            continue
+        replacement: nn.Module
+        if isinstance(module, Linear):
+            shape = module.weight.shape
+            replacement = QuantisedLinear(shape, part.bits, part.group_for(path, shape[1]), module.bias)
+        else:
+            assert isinstance(module, Experts), path
+            replacement = QuantisedExperts(*(_stack(path, weight, part) for weight in (module.gate_up, module.down)))
+        parent, _, name = path.rpartition(".")
+        setattr(decoder.get_submodule(parent), name, replacement)
+
+
+def prepare(decoder: Decoder) -> Decoder:
+    """``decoder``, whose quantised modules multiply fast from now on, where they lie: they cannot be moved any more."""
+    for module in quantised(decoder):
+        module.prepare()
+    return decoder
+
+
+def quantised(decoder: nn.Module) -> Iterator[QuantisedLinear | QuantisedExperts]:
+    """Its quantised modules."""
+    for module in decoder.modules():
+        if isinstance(module, QuantisedLinear | QuantisedExperts):
+            yield module
+
+
+def _stack(path: str, weight: Tensor, part: PartScheme) -> Stack:
+    return Stack(weight.shape, part.bits, part.group_for(path, weight.shape[-1]))

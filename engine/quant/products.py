@@ -1,0 +1,108 @@
+"""Multiplying with an ``IntegerMatrix``: the reference, and the fast ways of this machine.
+
+All take ``x`` [.., I] of any float type and give [.., O] in it. The fast ones round ``x`` and the result to bfloat16;
+what one row gives does not depend on the rows beside it, to the bit, as long as all go the same way.
+
+Axes: N rows, O outputs, I inputs, G groups of inputs.
+"""
+
+from abc import ABC, abstractmethod
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from engine.quant.integer import IntegerMatrix, unpack_nibbles
+
+MOST_PACKED_ROWS = 32
+"""Rows up to which torch's int8 kernel, whose time grows with each row, is faster than unpacking the weights."""
+_INT8_INPUTS = 16
+"""torch's int8 kernel reads beyond the end of rows that are no multiple of this."""
+_INT4_OUTPUTS = 16
+"""Outputs of torch's int4 kernel come in multiples of this."""
+
+
+class Product(ABC):
+    """Multiplies rows with the transpose of a quantised matrix."""
+
+    @abstractmethod
+    def __call__(self, x: Tensor) -> Tensor:
+        """``x`` [.., I] -> [.., O]."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes of weights that it keeps, and reads for one row."""
+
+
+class ReferenceProduct(Product):
+    """Dequantises, then multiplies in float32."""
+
+    def __init__(self, matrix: IntegerMatrix) -> None:
+        self.matrix = matrix
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """``x`` [.., I] -> [.., O]."""
+        return F.linear(x.float(), self.matrix.dequantise()).to(x.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of weights."""
+        return self.matrix.nbytes
+
+
+class Int8Product(Product):
+    """torch's weight-only int8 kernel for few rows; many rows unpack the weights to bfloat16 first."""
+
+    def __init__(self, matrix: IntegerMatrix) -> None:
+        self._codes = matrix.codes.contiguous()
+        self._scales = matrix.scales[:, 0].contiguous()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """``x`` [.., I] -> [.., O]."""
+        rows = x.reshape(-1, x.shape[-1]).to(torch.bfloat16)
+        if rows.shape[0] <= MOST_PACKED_ROWS:
+            out = torch._weight_int8pack_mm(rows, self._codes, self._scales)
+        else:
+            out = F.linear(rows, self._codes.to(torch.bfloat16)) * self._scales
+        return out.to(x.dtype).view(*x.shape[:-1], -1)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of weights."""
+        return self._codes.nbytes + self._scales.nbytes
+
+
+class Int4Product(Product):
+    """torch's weight-only int4 kernel. Keeps the codes in the kernel's order alone."""
+
+    def __init__(self, matrix: IntegerMatrix) -> None:
+        assert matrix.offsets is not None, "4-bit matrices have offsets"
+        self._outputs, self._group = matrix.shape[0], matrix.group
+        padding = -self._outputs % _INT4_OUTPUTS
+        codes = F.pad(unpack_nibbles(matrix.codes), (0, 0, 0, padding)).to(torch.int32)
+        self._packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
+        grid = torch.stack((matrix.scales, matrix.offsets), -1).transpose(0, 1)
+        self._grid = F.pad(grid, (0, 0, 0, padding)).contiguous()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """``x`` [.., I] -> [.., O]."""
+        rows = x.reshape(-1, x.shape[-1]).to(torch.bfloat16)
+        out: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self._packed, self._group, self._grid)
+        return out[:, : self._outputs].to(x.dtype).view(*x.shape[:-1], -1)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of weights."""
+        total: int = self._packed.nbytes + self._grid.nbytes
+        return total
+
+
+def product(matrix: IntegerMatrix) -> Product:
+    """The fastest way to multiply with ``matrix`` where it lies."""
+    if matrix.codes.device.type == "cpu":
+        if matrix.bits == 4:
+            return Int4Product(matrix)
+        if matrix.shape[1] % _INT8_INPUTS == 0:
+            return Int8Product(matrix)
+    return ReferenceProduct(matrix)
