@@ -8,9 +8,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine.codec.understudy import CODEBOOK_SIZE, CODEBOOK_STREAMS, UnderstudyCodec
+from engine.codec.understudy import CODEBOOK_SIZE, CODEBOOK_STREAMS, StreamingFeatures, UnderstudyCodec
 from engine.codec.vocoder import LOG_F0, NUM_FEATURES, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, VOICED, Vocoder
 from engine.errors import StateError, WeightsError
+from engine.quant import half
 
 FRAMES = 12
 
@@ -159,3 +160,32 @@ def test_a_file_that_does_not_fit_names_what_is_wrong(codec: UnderstudyCodec, tm
         name = "codec.safetensors"
     with pytest.raises(WeightsError, match=name.replace(".", r"\.")):
         UnderstudyCodec.load(path)
+
+
+def test_a_stream_in_a_batch_gets_the_same_parameters_to_the_bit(codec: UnderstudyCodec) -> None:
+    codes = random_codes(5)
+    network = StreamingFeatures(codec.features)
+    together, alone = codec.features.empty_windows(5), [codec.features.empty_windows(1) for _ in codes]
+    for frame in codes.unbind(2):
+        parameters = network(frame, together)
+        for b, windows in enumerate(alone):
+            assert torch.equal(network(frame[b : b + 1], windows)[0], parameters[b])
+
+
+def test_streaming_equals_the_network_that_was_trained(codec: UnderstudyCodec) -> None:
+    codes, trained, network = random_codes(2), codec.features, StreamingFeatures(codec.features)
+    expected, _ = trained(trained.dequantise(codes), trained.empty_windows(2))
+    windows = trained.empty_windows(2)
+    parameters = torch.cat([network(frame, windows) for frame in codes.unbind(2)], 1)
+    torch.testing.assert_close(parameters, expected, atol=2e-3, rtol=1e-3)
+
+
+def test_without_packed_products_it_sounds_the_same(codec: UnderstudyCodec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(half, "is_supported", lambda: False)
+    plain = UnderstudyCodec(width=32, blocks=2)
+    plain.load_state_dict(codec.state_dict())
+    plain.for_streaming()
+    codes = random_codes(3)
+    together = whole(plain, codes)
+    for i in range(3):
+        torch.testing.assert_close(together[i : i + 1], whole(plain, codes[i : i + 1]), atol=1e-4, rtol=0)

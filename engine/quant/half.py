@@ -1,0 +1,125 @@
+"""Half-precision weights, float32 arithmetic: matrices as float16, activations and sums in float32.
+
+A step of a small batch reads every weight once and does little with it, so its time is the bytes it reads: half of
+float32's here, laid out for the processor's vectors. Checkpoints are bfloat16 or float16, and weights between 2^-14 and
+65504 lose nothing. The result for a row does not depend on the other rows, to the bit, so a sequence in a batch
+computes what it computes alone.
+
+x86 processors only (FBGEMM); elsewhere weights stay as they are.
+"""
+
+import warnings
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from engine.model.decoder import Decoder
+from engine.model.feed_forward import swiglu
+from engine.model.linear import Leaf, Linear
+from engine.model.moe import ExpertMixture, Experts
+
+LARGEST = torch.finfo(torch.float16).max
+
+
+def is_supported() -> bool:
+    """Whether this build of torch and this processor have the kernel."""
+    return "fbgemm" in torch.backends.quantized.supported_engines
+
+
+def pack(weight: Tensor) -> Tensor:
+    """``weight`` [out, in] in the kernel's own form: not to be looked into, moved or copied."""
+    with warnings.catch_warnings():
+        # The plain operators are marked as deprecated in favour of ones that take 12 us longer a call, which is more
+        # than most of these products need. See docs/decisions; torch's version is pinned.
+        warnings.simplefilter("ignore", UserWarning)
+        packed = torch.fbgemm_pack_gemm_matrix_fp16(weight.detach().float().contiguous())
+        half_linear(weight.new_zeros(1, weight.shape[1], dtype=torch.float32), packed)
+    return packed
+
+
+def half_linear(x: Tensor, packed: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``x`` [..., in] (float32) times a transposed packed weight, plus ``bias`` -> [..., out]."""
+    return torch.fbgemm_linear_fp16_weight_fp32_activation(x, packed, bias)
+
+
+def half_linear_reference(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The same for a ``weight`` [out, in] of any type."""
+    return F.linear(x, weight.half().float(), bias)
+
+
+class HalfLinear(Leaf):
+    """A linear layer whose weight is packed."""
+
+    def __init__(self, linear: Linear | nn.Linear) -> None:
+        super().__init__()
+        self.packed = pack(linear.weight)
+        self.bias = linear.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``x`` [..., in] (float32) -> [..., out]."""
+        return half_linear(x, self.packed, self.bias)
+
+
+class DoubleLinear(Leaf):
+    """A linear layer in double precision: what rounding differs from batch to batch is cut off at the end."""
+
+    def __init__(self, linear: Linear | nn.Linear) -> None:
+        super().__init__()
+        self.weight = linear.weight.detach().double()
+        self.bias = None if linear.bias is None else linear.bias.detach().double()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``x`` [..., in] (float32) -> [..., out]."""
+        return F.linear(x.double(), self.weight, self.bias).float()
+
+
+def steady_linear(linear: Linear | nn.Linear) -> Leaf:
+    """A linear layer for inference in which a row's result does not depend on the rows beside it."""
+    return HalfLinear(linear) if is_supported() else DoubleLinear(linear)
+
+
+class HalfExperts(ExpertMixture):
+    """Packed ``Experts``."""
+
+    def __init__(self, experts: Experts) -> None:
+        super().__init__()
+        self._gate_up = [pack(weight) for weight in experts.gate_up]
+        self._down = [pack(weight) for weight in experts.down]
+
+    @property
+    def count(self) -> int:
+        """E."""
+        return len(self._down)
+
+    def single(self, expert: int, x: Tensor, weight: float) -> Tensor:
+        """``weight`` times what one expert makes of ``x`` [1, H]."""
+        inner = swiglu(half_linear(x, self._gate_up[expert])) * weight
+        return half_linear(inner, self._down[expert])
+
+    def grouped(self, parts: Sequence[Tensor]) -> list[Tensor]:
+        """What each expert makes of its part [n, H]; those without rows are left out."""
+        return [
+            half_linear(swiglu(half_linear(part, self._gate_up[expert])), self._down[expert])
+            for expert, part in enumerate(parts)
+            if part.shape[0]
+        ]
+
+
+def pack_half(decoder: Decoder) -> Decoder:
+    """Pack the matrices of a float32 ``decoder`` in place, for inference on this processor.
+
+    It cannot be trained, saved or moved any more.
+    """
+    for path, module in list(decoder.named_modules()):
+        replacement: nn.Module
+        if isinstance(module, Linear):
+            replacement = HalfLinear(module)
+        elif isinstance(module, Experts):
+            replacement = HalfExperts(module)
+        else:
+            continue
+        parent, _, name = path.rpartition(".")
+        setattr(decoder.get_submodule(parent), name, replacement)
+    return decoder
