@@ -65,7 +65,8 @@ def create_app(settings: Settings) -> Starlette:
     mimetypes.add_type("text/javascript", ".js")
     routes: list[Route | WebSocketRoute | Mount] = [
         WebSocketRoute("/v1/stream", gateway.stream),
-        Route("/v1/voices", gateway.voices),
+        Route("/v1/voices", gateway.voices.collection, methods=["GET", "POST"]),
+        Route("/v1/voices/{name}", gateway.voices.one, methods=["DELETE"]),
         Route("/healthz", gateway.health),
         Route("/readyz", gateway.readiness),
         Route("/metrics", gateway.show_metrics),

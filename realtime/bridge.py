@@ -4,12 +4,15 @@ All methods are called on the event loop. A worker that dies fails the utterance
 and is replaced (`crew`); commands given meanwhile wait for the new one.
 """
 
+import asyncio
+import itertools
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from engine.core import AudioChunk, Cancelled, Failed, Finished, ModelInfo
-from realtime.commands import Abort, Add, Command, Report, WorkerEvent
+from engine.core import AudioChunk, Cancelled, Failed, Finished, ModelInfo, Recording
+from realtime.commands import Abort, Add, AddVoice, Command, LookAtVoices, RemoveVoice, Report, VoiceAnswer, WorkerEvent
 from realtime.crew import Crew, WorkerSettings
 from realtime.faults import describe
 from realtime.metrics import Metrics
@@ -30,8 +33,12 @@ class Bridge:
         self._listeners: dict[str, Listener] = {}
         self._aborted_at_s: dict[str, float] = {}
         self._lost_at_s: float | None = None
+        self._voice_requests: dict[int, asyncio.Future[VoiceAnswer]] = {}
+        self._numbers = itertools.count()
         self.info: ModelInfo | None = None
         """The model, once a worker was warm."""
+        self.on_info: Callable[[ModelInfo], None] = lambda info: None
+        """Called when the voices of the model are others than before."""
 
     # ------------------------------------------------------------------------------------------ life
 
@@ -106,10 +113,31 @@ class Bridge:
         else:
             self._metrics.command_queue.set(self._crew.queue_length)
 
+    async def add_voice(self, name: str, recordings: Sequence[Recording]) -> VoiceAnswer:
+        """Has a voice made, which takes seconds; tells how it ended."""
+        return await self._ask(AddVoice(next(self._numbers), name, tuple(recordings)))
+
+    async def remove_voice(self, name: str) -> VoiceAnswer:
+        """Has a voice deleted; tells how it ended."""
+        return await self._ask(RemoveVoice(next(self._numbers), name))
+
+    async def _ask(self, command: AddVoice | RemoveVoice) -> VoiceAnswer:
+        if self._crew is None or not self._crew.send(command):
+            return VoiceAnswer(command.request, "worker_lost", "the speech worker does not run; try again later")
+        answer: asyncio.Future[VoiceAnswer] = asyncio.get_running_loop().create_future()
+        self._voice_requests[command.request] = answer
+        try:
+            return await answer
+        finally:
+            self._voice_requests.pop(command.request, None)
+
     # ------------------------------------------------------------------------------------------ events
 
     def _now_ready(self, info: ModelInfo) -> None:
-        self.info = info
+        # A standby knows the voices of the time it was made; what there is now comes with the answer.
+        self.info = info if self.info is None else replace(info, voices=self.info.voices, cloned=self.info.cloned)
+        assert self._crew is not None, "a worker of nobody"
+        self._crew.send(LookAtVoices())
         self._metrics.worker_ready.set(1)
         if self._lost_at_s is not None:
             down_s, self._lost_at_s = time.perf_counter() - self._lost_at_s, None
@@ -128,6 +156,13 @@ class Bridge:
             self._metrics.step_seconds.observe(report.step_s)
             if self.info is not None and any(isinstance(event, AudioChunk) for event in report.events):
                 self._metrics.step_frame_share.observe(1000 * report.step_s / self.info.frame_ms)
+        if report.info is not None and report.info != self.info:
+            self.info = report.info
+            self.on_info(report.info)
+        for answer in report.answers:
+            request = self._voice_requests.get(answer.request)
+            if request is not None and not request.done():
+                request.set_result(answer)
         for event in report.events:
             if isinstance(event, TERMINAL):
                 self._observe_stop(event.utterance_id)
@@ -147,6 +182,9 @@ class Bridge:
         listeners, self._listeners = self._listeners, {}
         self._aborted_at_s.clear()
         self._metrics.utterances.set(0)
+        for number, request in self._voice_requests.items():
+            if not request.done():
+                request.set_result(VoiceAnswer(number, code, message))
         for utterance_id, listener in listeners.items():
             _call(listener, Failed(utterance_id, code, message, retryable=True))
 

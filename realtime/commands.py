@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from engine.core import EngineEvent, ModelInfo, Utterance
+from engine.core import EngineEvent, ModelInfo, Recording, Utterance
 
 # ---------------------------------------------------------------------------------------------- gateway to worker
 
@@ -87,6 +87,28 @@ class Resume:
 
 
 @dataclass(frozen=True)
+class AddVoice:
+    """Make a voice of recordings; a `VoiceAnswer` of that ``request`` follows, seconds later."""
+
+    request: int
+    name: str
+    recordings: tuple[Recording, ...]
+
+
+@dataclass(frozen=True)
+class RemoveVoice:
+    """Delete a voice; a `VoiceAnswer` follows."""
+
+    request: int
+    name: str
+
+
+@dataclass(frozen=True)
+class LookAtVoices:
+    """Asks which voices there are: the next `Report` has the model's ``info``."""
+
+
+@dataclass(frozen=True)
 class Probe:
     """Asks for a sign of life: the next `Report` carries ``number``."""
 
@@ -98,6 +120,7 @@ class Stop:
     """Leave the loop and exit."""
 
 
+VoiceCommand = AddVoice | RemoveVoice | LookAtVoices
 Command = Add | AppendText | Revise | Flush | Finish | Abort | Pause | Resume
 
 STALE = "stale"
@@ -140,6 +163,15 @@ WorkerEvent = EngineEvent | Rejected
 
 
 @dataclass(frozen=True)
+class VoiceAnswer:
+    """How an `AddVoice` or `RemoveVoice` ended; ``code`` is the wire code of its error, None: it is done."""
+
+    request: int
+    code: str | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
 class Report:
     """What one turn of the worker's loop brought."""
 
@@ -147,3 +179,6 @@ class Report:
     step_s: float | None = None
     """Time spent in ``Engine.step``; None if there was nothing to do."""
     probe: int | None = None
+    answers: tuple[VoiceAnswer, ...] = ()
+    info: ModelInfo | None = None
+    """The model, if its voices have changed or were asked for."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.core import ModelInfo
 from engine.errors import FootlightsError
-from realtime.commands import Command, Imported, Probe, Ready, Report, Start, StartFailed, Stop
+from realtime.commands import Command, Imported, Probe, Ready, Report, Start, StartFailed, Stop, VoiceCommand
 from realtime.worker_process import Message, WorkerProcess
 
 logger = logging.getLogger(__name__)
@@ -27,6 +27,8 @@ class WorkerSettings:
     """Keywords of the factory."""
     model: str | None = None
     """Folder of the checkpoint, short for the keyword ``folder``; None: the factory's default, the understudy."""
+    voices: str | None = None
+    """Folder of the voices made of recordings, short for the keyword ``voices``; None: in the checkpoint's folder."""
     has_standby: bool = True
     """Keep a second process, so that a restart is fast."""
     is_standby_warm: bool = True
@@ -46,7 +48,8 @@ class WorkerSettings:
     @property
     def factory_arguments(self) -> dict[str, object]:
         """What the factory is called with."""
-        return self.arguments if self.model is None else {**self.arguments, "folder": self.model}
+        given = {"folder": self.model, "voices": self.voices}
+        return self.arguments | {name: value for name, value in given.items() if value is not None}
 
 
 class WorkerStartError(FootlightsError):
@@ -167,7 +170,7 @@ class Crew:
         """Commands not yet on the pipe."""
         return self._worker.process.queue_length if self._worker is not None else 0
 
-    def send(self, command: Command) -> bool:
+    def send(self, command: Command | VoiceCommand) -> bool:
         """Gives the command to the worker in service, which may still be warming; False if there is none."""
         if self._worker is None:
             return False

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.websockets import WebSocket
 
+from engine.core import ModelInfo
 from realtime.bridge import Bridge
 from realtime.crew import WorkerStartError
 from realtime.limits import Admission
@@ -15,6 +16,7 @@ from realtime.metrics import Metrics
 from realtime.protocol import SUBPROTOCOL, CloseCode, ErrorCode
 from realtime.session import Session
 from realtime.settings import Settings
+from realtime.voices import VoiceRoutes
 from realtime.websocket import StreamDriver, refuse
 
 SHUT_S = 0.5
@@ -28,6 +30,8 @@ class Gateway:
         self.settings = settings
         self.metrics = Metrics()
         self.bridge = Bridge(settings.worker, self.metrics)
+        self.bridge.on_info = self._tell_sessions
+        self.voices = VoiceRoutes(self.bridge, settings.limits)
         self.admission = Admission(settings.limits.sessions)
         self.start_error: WorkerStartError | None = None
         self._drivers: dict[StreamDriver, asyncio.Task[object]] = {}
@@ -66,29 +70,16 @@ class Gateway:
                 del self._drivers[driver]
                 self.admission.leave()
 
+    def _tell_sessions(self, info: ModelInfo) -> None:
+        for driver in self._drivers:
+            driver.model_changed(info)
+
     async def shut_sessions(self) -> None:
         """Tells every session that the server stops, and gives the messages time to leave."""
         for driver in list(self._drivers):
             driver.shut(ErrorCode.SHUTTING_DOWN, "the server is shutting down", CloseCode.RESTART)
         if self._drivers:
             await asyncio.wait(self._drivers.values(), timeout=SHUT_S)
-
-    async def voices(self, request: Request) -> Response:
-        """`/v1/voices`: the model and what it can speak with."""
-        info = self.bridge.info
-        if info is None:
-            return _error(503, "busy", "the model is still being loaded")
-        return JSONResponse(
-            {
-                "model": info.name,
-                "voices": [{"id": voice} for voice in info.voices],
-                "languages": list(info.languages),
-                "sample_rate": info.sample_rate,
-                "frame_ms": info.frame_ms,
-                "licence": info.licence,
-                "notes": list(info.notes),
-            }
-        )
 
     async def health(self, request: Request) -> Response:
         """`/healthz`: the gateway itself answers."""
@@ -105,7 +96,3 @@ class Gateway:
     async def show_metrics(self, request: Request) -> Response:
         """`/metrics`: Prometheus text."""
         return Response(self.metrics.render(), media_type=self.metrics.content_type)
-
-
-def _error(status: int, code: str, message: str) -> Response:
-    return JSONResponse({"error": {"code": code, "message": message}}, status)

@@ -1,4 +1,4 @@
-"""Who may talk to the server: API key, Origin of WebSockets, and the Host header where there is no key."""
+"""Who may talk to the server: API key, Origin of whatever changes things, and the Host header where there is no key."""
 
 import hmac
 import ipaddress
@@ -10,6 +10,9 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from realtime.protocol import key_from_subprotocols
+
+HARMLESS_METHODS = ("GET", "HEAD", "OPTIONS")
+"""They change nothing, and without our leave no page of another origin can read what they answer."""
 
 
 def is_loopback(host: str) -> bool:
@@ -60,7 +63,8 @@ class Guard:
         host = headers.get("host", "")
         if not self._is_host_allowed(host):
             return 403, "bad_host", "this host name is not served without an API key; see allowed_hosts"
-        if scope["type"] == "websocket" and not self._is_origin_allowed(headers.get("origin"), host):
+        is_change = scope["type"] == "websocket" or scope["method"] not in HARMLESS_METHODS
+        if is_change and not self._is_origin_allowed(headers.get("origin"), host):
             return 403, "bad_origin", "pages of this origin may not connect; see allowed_origins"
         if scope["path"] not in self._public_paths and not self._is_key_right(scope, headers):
             return 401, "unauthorized", "the API key is missing or wrong"

@@ -103,6 +103,10 @@ class Session:
         """Contexts that have not ended."""
         return len(self._contexts)
 
+    def model_changed(self, info: ModelInfo) -> None:
+        """The model has other voices now."""
+        self._info = info
+
     # ------------------------------------------------------------------------------------------ the client's messages
 
     def receive(self, message: ClientMessage | ProtocolError) -> list[Action]:
@@ -330,7 +334,6 @@ class Session:
     def _chunk(self, context: Context, chunk: AudioChunk) -> list[Action]:
         actions = self._audio_start(context)
         messages = context.push(chunk, self._clock())
-        made_ms = 1000 * (chunk.first_sample + len(chunk.samples)) / self._info.sample_rate
         if chunk.words and self._defaults is not None and self._defaults.words:
             words = (
                 Word(
@@ -340,7 +343,7 @@ class Session:
                     end_ms=round(word.end_ms, 3),
                     char_start=word.char_start,
                     char_end=word.char_end,
-                    estimated=True if word.is_estimated or word.end_ms > made_ms + 0.001 else None,
+                    estimated=word.is_estimated or None,
                 )
                 for word in chunk.words
             )

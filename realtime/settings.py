@@ -67,6 +67,10 @@ OPTIONS = {
     "allow-origin": ("server.allowed_origins", "origins of web pages that may connect, comma-separated"),
     "allow-host": ("server.allowed_hosts", "host names served without an API key, comma-separated"),
     "model": ("worker.model", "folder of the checkpoint to serve (default: the understudy, which comes along)"),
+    "voices": (
+        "worker.voices",
+        "folder of the voices made of recordings (default: voices/ in the checkpoint's folder)",
+    ),
     "engine": ("worker.factory", "what makes the engine, as module:function"),
     "log-level": ("server.log_level", "debug, info, warning or error"),
 }

@@ -8,6 +8,7 @@ from collections.abc import MutableMapping
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from engine.core import ModelInfo
 from realtime.actions import Action, Close, DropAudio, Send, SendAudio, Submit
 from realtime.bridge import Bridge
 from realtime.commands import WorkerEvent
@@ -73,6 +74,10 @@ class StreamDriver:
     def shut(self, code: ErrorCode, text: str, close_code: int) -> None:
         """Ends the session from the server's side; the client may try again."""
         self._perform(self._session.shut(code, text, close_code, is_retryable=True))
+
+    def model_changed(self, info: ModelInfo) -> None:
+        """The model has other voices now."""
+        self._session.model_changed(info)
 
     # ------------------------------------------------------------------------------------------ in
 

@@ -9,12 +9,12 @@ import logging
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, cast
 
-from engine.core import Cancelled, EngineEvent, Failed, Finished, ModelInfo, Revised, Utterance
+from engine.core import Cancelled, EngineEvent, Failed, Finished, Revised, Utterance
 from engine.errors import ConfigError, FootlightsError, UnknownUtteranceError
 from realtime.commands import (
     STALE,
@@ -35,9 +35,11 @@ from realtime.commands import (
     Start,
     StartFailed,
     Stop,
+    VoiceCommand,
     WorkerEvent,
 )
 from realtime.faults import describe
+from realtime.voice_desk import VoiceDesk, VoiceEngine
 
 logger = logging.getLogger(__name__)
 
@@ -45,12 +47,8 @@ DRAIN_S = 0.02
 """Time for commands between two steps."""
 
 
-class EngineLike(Protocol):
+class EngineLike(VoiceEngine, Protocol):
     """What the loop needs of an engine. Methods raise `FootlightsError`s; `step` returns what happened since."""
-
-    @property
-    def info(self) -> ModelInfo:
-        """What model this is."""
 
     def add(self, utterance: Utterance) -> None:
         """Begin an utterance."""
@@ -162,16 +160,17 @@ class TextLengths:
             case Revise(utterance_id, _, text) if utterance_id in self._lengths:
                 self._revisions[utterance_id] = len(text), self._lengths[utterance_id]
 
-    def seen(self, event: WorkerEvent) -> None:
+    def seen(self, events: Iterable[WorkerEvent]) -> None:
         """The engine has said this."""
-        match event:
-            case Revised(utterance_id, _, kept_to, resumes_at) if utterance_id in self._lengths:
-                length, before = self._revisions.pop(utterance_id)
-                # What was appended since then follows.
-                self._lengths[utterance_id] += kept_to + length - resumes_at - before
-            case Finished(utterance_id) | Failed(utterance_id) | Cancelled(utterance_id):
-                self._lengths.pop(utterance_id, None)
-                self._revisions.pop(utterance_id, None)
+        for event in events:
+            match event:
+                case Revised(utterance_id, _, kept_to, resumes_at) if utterance_id in self._revisions:
+                    length, before = self._revisions.pop(utterance_id)
+                    # What was appended since then follows.
+                    self._lengths[utterance_id] += kept_to + length - resumes_at - before
+                case Finished(utterance_id) | Failed(utterance_id) | Cancelled(utterance_id):
+                    self._lengths.pop(utterance_id, None)
+                    self._revisions.pop(utterance_id, None)
 
 
 def run(connection: Connection, engine: EngineLike) -> None:
@@ -181,40 +180,44 @@ def run(connection: Connection, engine: EngineLike) -> None:
         EOFError, OSError: the gateway is gone.
     """
     lengths = TextLengths()
+    desk = VoiceDesk(engine)
     while True:
         events: list[WorkerEvent] = []
         probe = None
         rest_s = math.inf
         # Sleeps until there is something to do, then takes what has come meanwhile, but not for long: those who speak
         # need their frames.
-        while rest_s > 0 and connection.poll(0.0 if events or probe is not None else engine.idle_s()):
+        while rest_s > 0 and desk.wait(connection, 0.0 if events or probe is not None else engine.idle_s()):
             command = connection.recv()
             started = time.perf_counter()
             if isinstance(command, Stop):
                 return
             if isinstance(command, Probe):
                 probe = command.number
+                desk.look()
+            elif isinstance(command, VoiceCommand):
+                desk.take(command)
             else:
-                events += lengths.stale(command) or _apply(engine, command, lengths)
+                events += carry_out(engine, command, lengths)
             rest_s = min(rest_s, DRAIN_S) - (time.perf_counter() - started)
         step_s = None
         if engine.idle_s() == 0:
             started = time.perf_counter()
             made = engine.step()
             step_s = time.perf_counter() - started
-            for event in made:
-                lengths.seen(event)
+            lengths.seen(made)
             events += made
-        if events or probe is not None or step_s is not None:
-            connection.send(Report(tuple(events), step_s, probe))
+        answers, info = desk.collect()
+        if events or probe is not None or step_s is not None or answers or info is not None:
+            connection.send(Report(tuple(events), step_s, probe, answers, info))
 
 
-def _apply(engine: EngineLike, command: Command, lengths: TextLengths) -> list[WorkerEvent]:
-    answers = apply(engine, command)
+def carry_out(engine: EngineLike, command: Command, lengths: TextLengths) -> list[WorkerEvent]:
+    """`apply`, unless it is a revision made for another text."""
+    answers = lengths.stale(command) or apply(engine, command)
     if not answers:
         lengths.given(command)
-    for answer in answers:
-        lengths.seen(answer)
+    lengths.seen(answers)
     return answers
 
 

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from realtime import worker
-from realtime.commands import Command, Imported, Probe, Ready, Report, Start, StartFailed, Stop
+from realtime.commands import Command, Imported, Probe, Ready, Report, Start, StartFailed, Stop, VoiceCommand
 
 Message = Imported | StartFailed | Ready | Report
 _SPAWN = multiprocessing.get_context("spawn")
@@ -23,7 +23,7 @@ class WorkerProcess:
     def __init__(self, factory: str, on_message: Callable[[Message], None], on_lost: Callable[[], None]) -> None:
         self._on_message = on_message
         self._on_lost = on_lost
-        self._commands: queue.SimpleQueue[Command | Start | Probe | Stop | None] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[Command | VoiceCommand | Start | Probe | Stop | None] = queue.SimpleQueue()
         self._connection, self._far_end = _SPAWN.Pipe()
         self._process = _SPAWN.Process(
             target=worker.main, args=(self._far_end, factory), name="footlights-worker", daemon=True
@@ -51,7 +51,7 @@ class WorkerProcess:
         for thread in self._threads:
             thread.start()
 
-    def send(self, command: Command | Start | Probe | Stop) -> None:
+    def send(self, command: Command | VoiceCommand | Start | Probe | Stop) -> None:
         """Puts the command on the way; lost with the worker if that dies."""
         self._commands.put(command)
 

@@ -8,13 +8,26 @@ import hashlib
 import os
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core import AudioChunk, Cancelled, EngineEvent, Finished, ModelInfo, Revised, Utterance, WordTiming
+from engine.core import (
+    AudioChunk,
+    Cancelled,
+    ClonedVoice,
+    EngineEvent,
+    Finished,
+    ModelInfo,
+    Recording,
+    Revised,
+    Utterance,
+    WordTiming,
+)
 from engine.errors import (
+    ClipError,
     RevisionError,
     StructuralTokenError,
     UnknownUtteranceError,
@@ -70,8 +83,8 @@ class FakeEngine:
         self._events: list[EngineEvent] = []
 
     def add(self, utterance: Utterance) -> None:
-        if utterance.voice not in VOICES:
-            raise UnknownVoiceError(f"no voice {utterance.voice!r}; there are: {', '.join(VOICES)}")
+        if utterance.voice not in self.info.voices:
+            raise UnknownVoiceError(f"no voice {utterance.voice!r}; there are: {', '.join(self.info.voices)}")
         if utterance.utterance_id in self._voices:
             raise UtteranceStateError("id used twice")
         self._voices[utterance.utterance_id] = Voice(utterance)
@@ -88,17 +101,18 @@ class FakeEngine:
         self._read(voice, is_complete=False)
 
     def revise(self, utterance_id: str, start: int, text: str, heard_ms: float) -> None:
-        """Keeps the words that have begun by ``heard_ms``, and those that the revision leaves as they are."""
+        """Keeps the words that were begun before ``heard_ms``, and those that the revision leaves as they are."""
         voice = self._voice(utterance_id)
         if not 0 <= start <= len(voice.text):
             raise RevisionError(f"no character {start} in a text of {len(voice.text)}")
         if "<|im_end|>" in text:
             raise StructuralTokenError("<|im_end|> structures the prompt")
+        fixed_ms = min(heard_ms, 1000 * voice.sent_samples / SAMPLE_RATE)
         joins = bool(text) and not text[0].isspace()
         kept = [
             word
             for word in voice.words
-            if word.start_ms < heard_ms or word.char_end < start or (word.char_end == start and not joins)
+            if word.start_ms < fixed_ms or word.char_end < start or (word.char_end == start and not joins)
         ]
         kept_to = max(start, *(word.char_end for word in kept), 0) if kept else start
         resumes_at = resume_at(voice.text[start:kept_to], text)
@@ -131,6 +145,33 @@ class FakeEngine:
 
     def resume(self, utterance_id: str) -> None:
         self._voice(utterance_id).is_paused = False
+
+    def make_voice(self, name: str, recordings: Iterable[Recording]) -> ClonedVoice:
+        """A recording that begins with ``bad`` is one, ``bug`` is a fault, ``exit`` kills, ``slow`` takes its time."""
+        audio = b"".join(recording.audio for recording in recordings)
+        if audio.startswith(b"bad"):
+            raise ClipError("a bad recording")
+        if audio.startswith(b"bug"):
+            raise RuntimeError(f"a bug with {audio!r}")
+        if audio.startswith(b"exit"):
+            os._exit(3)
+        if audio.startswith(b"slow"):
+            time.sleep(0.5)
+        return ClonedVoice(name, float(len(audio)), 1)
+
+    def keep_voice(self, made: ClonedVoice) -> None:
+        self.info = replace(
+            self.info, voices=(*self.info.voices, made.name), cloned=(*self.info.cloned, made), can_clone=True
+        )
+
+    def remove_voice(self, name: str) -> None:
+        if name not in [voice.name for voice in self.info.cloned]:
+            raise UnknownVoiceError(f"no voice {name!r}")
+        rest = tuple(voice for voice in self.info.cloned if voice.name != name)
+        self.info = replace(self.info, voices=(*VOICES, *(voice.name for voice in rest)), cloned=rest)
+
+    def refresh_voices(self) -> bool:
+        return False
 
     def idle_s(self) -> float | None:
         is_busy = bool(self._events) or any(map(_is_ready, self._voices.values()))
