@@ -4,6 +4,7 @@ FootlightsError
 ├── ConfigError             a configuration the engine would compute differently, or cannot read
 ├── WeightsError            a checkpoint whose names, shapes or dtypes do not fit
 │   └── UnsupportedFormatError  weights stored in a way that is not read; the message lists those that are
+├── DownloadError           a model that could not be fetched; the message says what can be done
 ├── StateError              memory asked for something its kind cannot do, such as taking a row back
 ├── TextError               text that cannot be spoken as given
 │   ├── StructuralTokenError    prompt structure typed as text
@@ -45,6 +46,12 @@ class UnsupportedFormatError(WeightsError):
     """Weights stored in a way that is not read; the message lists the ways that are."""
 
     code = "unsupported_format"
+
+
+class DownloadError(FootlightsError):
+    """A model that could not be fetched; the message says what can be done."""
+
+    code = "download_failed"
 
 
 class StateError(FootlightsError):

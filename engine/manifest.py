@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from engine.checkpoint.source import model_name
 from engine.core import SamplingParams
 from engine.errors import ConfigError
 
@@ -29,6 +30,8 @@ class Manifest:
     """Voices learned by the model, speaker tag and aligned voice by position."""
     alphabet: str | None = None
     """Phonemes the model reads: symbols 2, 3, .. of the aligned stream. None: it reads the text itself."""
+    cues: bool = False
+    """Whether a model that reads text understands directions in it: ``[sighs]``, ``<whisper>..</whisper>``."""
     languages: tuple[str, ...] = ("en",)
     licence: str = "Apache-2.0"
     notes: tuple[str, ...] = ()
@@ -42,6 +45,8 @@ class Manifest:
             raise ConfigError(f"{KEY}.text_stream is {self.text_stream!r}; known are {', '.join(TEXT_STREAMS)}")
         if self.text_stream == "aligned" and not (self.alphabet and self.voices):
             raise ConfigError(f"{KEY}: an aligned text stream needs an alphabet and voices")
+        if self.cues and self.alphabet:
+            raise ConfigError(f"{KEY}: cues are for a model that reads text, not the phonemes of an alphabet")
 
     @classmethod
     def from_folder(cls, folder: Path) -> "Manifest":
@@ -68,6 +73,8 @@ class Manifest:
         for name in ("name", "text_stream", "alphabet", "licence"):
             if not isinstance(given.get(name, ""), str):
                 raise ConfigError(f"{KEY}.{name} must be a string")
+        if not isinstance(given.get("cues", False), bool):
+            raise ConfigError(f"{KEY}.cues must be true or false")
         rows = given.get("renew_rows", cls.renew_rows)
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
             raise ConfigError(f"{KEY}.renew_rows must be a positive number of rows, not {rows!r}")
@@ -81,8 +88,9 @@ class Manifest:
 
 def _fish_audio(folder: Path) -> Manifest:
     return Manifest(
-        name=folder.resolve().name,
+        name=model_name(folder),
         licence="Fish Audio Community License",
+        cues=True,
         notes=(
             "Built with Fish Audio",
             "No hosted speech service without an agreement with Fish Audio; no training on outputs.",

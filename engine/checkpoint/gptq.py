@@ -165,3 +165,12 @@ def pack_words(codes: Tensor) -> Tensor:
     wide = codes.to(torch.int64).view(-1, _PER_WORD, codes.shape[1])
     words = (wide << torch.arange(0, 32, 4)[:, None]).sum(1)
     return torch.where(words >= 1 << 31, words - (1 << 32), words).to(torch.int32)
+
+
+def quantise_gptq(matrix: Tensor, group_size: int) -> GroupedInt4:
+    """``matrix`` [out, in] rounded to nearest in this form, symmetrically."""
+    outs, ins = matrix.shape
+    grouped = matrix.float().view(outs, ins // group_size, group_size)
+    scales = (grouped.abs().amax(-1) / 7).clamp(min=1e-6).to(torch.float16)
+    codes = (grouped / scales.float()[..., None]).round().clamp(-8, 7) + _SYMMETRIC_ZERO
+    return GroupedInt4(pack_words(codes.view(outs, ins).t()), scales.t().contiguous())

@@ -93,3 +93,17 @@ class _Stored(Stored):
     def read(self, name: str, get: Get) -> Packed:
         scale = get(self.scale).reshape(())
         return checked(name, NvFp4(get(self.codes), get(self.scales), 1 / scale if self.is_divisor else scale))
+
+
+def quantise_nvfp4(matrix: Tensor) -> NvFp4:
+    """``matrix`` [out, in] rounded to nearest in this form."""
+    outs, ins = matrix.shape
+    grouped = matrix.float().view(outs, ins // GROUP, GROUP)
+    # Scales of groups reach from the matrix's largest value down, as far as e4m3 does.
+    scale = (grouped.abs().max() / (_VALUES[7] * 448)).clamp(min=1e-12)
+    scales = (grouped.abs().amax(-1) / (_VALUES[7] * scale)).clamp(min=2.0**-9).to(torch.float8_e4m3fn)
+    ratio = grouped / (scales.float() * scale)[..., None]
+    middles = torch.tensor([(low + high) / 2 for low, high in zip(_VALUES[:7], _VALUES[1:8], strict=True)])
+    codes = torch.bucketize(ratio.abs(), middles) + 8 * (ratio < 0)
+    codes = codes.view(outs, ins).to(torch.uint8)
+    return NvFp4(codes[:, ::2] | codes[:, 1::2] << 4, scales, scale)
