@@ -18,6 +18,7 @@ from rich.table import Table
 from engine.core import AudioChunk, EngineStats, Failed, Finished, Utterance, WordTiming, real_time_factor
 from engine.engine import UNDERSTUDY, Engine, load_engine
 from engine.errors import FootlightsError
+from engine.quant.half import HalfExperts, HalfLinear
 
 SENTENCE = "Good evening, and welcome. This is a test of the voice that comes with this server."
 AUDIBLE = 0.003
@@ -162,9 +163,14 @@ def describe(engine: Engine, load_s: float) -> Model:
     """Facts of a loaded model."""
     decoder, codec, info = engine.runner.decoder, engine.runner.codec, engine.info
     kernels: Counter[str] = Counter()
+    held = 0
     for layer in decoder.modules():
         own = list(layer.parameters(recurse=False))
-        if own:
+        held += sum(parameter.nbytes for parameter in own)
+        if isinstance(layer, HalfLinear | HalfExperts):
+            held += layer.nbytes
+            kernels[f"{type(layer).__name__} float16"] += 1
+        elif own:
             kernels[f"{type(layer).__name__} {str(own[0].dtype).removeprefix('torch.')}"] += 1
     codec_tensors = codec.state_dict().values() if isinstance(codec, torch.nn.Module) else ()
     return Model(
@@ -175,8 +181,8 @@ def describe(engine: Engine, load_s: float) -> Model:
         voices=info.voices,
         sample_rate=info.sample_rate,
         frame_ms=info.frame_ms,
-        parameters=sum(parameter.numel() for parameter in decoder.parameters()),
-        bytes=sum(parameter.nbytes for parameter in decoder.parameters()),
+        parameters=sum(decoder.config.parameter_counts().values()),
+        bytes=held,
         codec=type(codec).__name__,
         codec_bytes=sum(tensor.nbytes for tensor in codec_tensors),
         kernels=dict(kernels),

@@ -13,6 +13,7 @@ from engine.core import ModelInfo, Utterance
 from engine.errors import ConfigError
 from engine.manifest import Manifest
 from engine.prompt import PromptBuilder, load_tokenizer
+from engine.quant.half import pack_half
 from engine.quant.modules import prepare
 from engine.runner import Runner
 from engine.streams.aligned import AlignedSettings, AlignedStream
@@ -20,6 +21,8 @@ from engine.streams.base import TextStream
 from engine.streams.turn_speech import AlignedTurn, GuessedTurn, TurnSettings, TurnSpeech
 from engine.streams.turns import TurnStream
 from engine.text.front import TextFront
+from engine.text.reader import Reader
+from engine.text.render import render_phonemes, render_text
 from engine.text.segment import ClauseCutter
 from engine.text.words import SpokenWord
 from engine.voices.book import VoiceBook
@@ -49,7 +52,7 @@ class Parts:
     info: ModelInfo
     runner: Runner
     voices: VoiceBook
-    make_front: Callable[[str], TextFront]
+    make_front: Callable[[Utterance], TextFront]
     make_stream: Callable[[Utterance], TextStream]
     limits: ContextLimits = ContextLimits()
 
@@ -61,14 +64,17 @@ def load_parts(
     dtype: torch.dtype = torch.float32,
     device: str = "cpu",
     voices_folder: Path | None = None,
+    lexicon: Path | None = None,
 ) -> Parts:
     """Read a checkpoint. ``text_stream`` and ``codec`` None: the checkpoint's own.
 
-    ``voices_folder``: where voices from recordings lie (None: in the checkpoint's own folder).
+    ``voices_folder``: where voices from recordings lie (None: in the checkpoint's own folder). ``lexicon``: a file of
+    pronunciations for all utterances.
 
     Raises ``ConfigError`` and ``WeightsError``.
     """
     manifest = Manifest.from_folder(folder)
+    reader = Reader.with_lexicon(lexicon, reads_phonemes=manifest.alphabet is not None, has_cues=manifest.cues)
     text_stream = text_stream or manifest.text_stream
     decoder, config = load_decoder(folder, dtype)
     if text_stream == "aligned" and config.aligned is None:
@@ -77,7 +83,7 @@ def load_parts(
     if codec.num_codebooks != config.num_codebooks:
         raise ConfigError(f"the codec has {codec.num_codebooks} codebooks, the decoder {config.num_codebooks}")
     builder = PromptBuilder(load_tokenizer(folder / TOKENIZER_FILE), config)
-    runner = Runner(prepare(decoder.to(device)), codec, manifest.sampling, device)
+    runner = Runner(pack_half(prepare(decoder.to(device))), codec, manifest.sampling, device)
     voices = open_voices(folder, manifest, builder, runner, text_stream == "aligned", voices_folder)
     frame_ms = 1000 * codec.samples_per_frame / codec.sample_rate
 
@@ -114,12 +120,13 @@ def load_parts(
             languages=manifest.languages,
             licence=manifest.licence,
             notes=manifest.notes,
+            reads_phonemes=reader.reads_phonemes,
             can_clone=voices.can_clone,
             cloned=voices.cloned,
         ),
         runner=runner,
         voices=voices,
-        make_front=TextFront,
+        make_front=reader.front,
         make_stream=make_aligned if text_stream == "aligned" else make_turns,
         limits=ContextLimits(renew_rows=manifest.renew_rows),
     )
@@ -133,13 +140,3 @@ def load_codec(folder: Path) -> Codec:
     if not path.exists():
         raise ConfigError(f"{folder} has no codec: neither {CODEC_FILE} nor codec.pth")
     return UnderstudyCodec.load(path)
-
-
-def render_text(words: Sequence[SpokenWord]) -> str:
-    """A clause as a model reads it that was trained on text."""
-    return " ".join(word.text for word in words)
-
-
-def render_phonemes(words: Sequence[SpokenWord]) -> str:
-    """A clause as a model reads it that was trained on phonemes."""
-    return " ".join(word.phonemes for word in words if word.phonemes)

@@ -56,6 +56,8 @@ class HalfLinear(Leaf):
         super().__init__()
         self.packed = pack(linear.weight)
         self.bias = linear.bias
+        self.nbytes = 2 * linear.weight.numel()
+        """Bytes of the packed weight."""
 
     def forward(self, x: Tensor) -> Tensor:
         """``x`` [..., in] (float32) -> [..., out]."""
@@ -87,6 +89,8 @@ class HalfExperts(ExpertMixture):
         super().__init__()
         self._gate_up = [pack(weight) for weight in experts.gate_up]
         self._down = [pack(weight) for weight in experts.down]
+        self.nbytes = 2 * (experts.gate_up.numel() + experts.down.numel())
+        """Bytes of the packed weights."""
 
     @property
     def count(self) -> int:
@@ -108,18 +112,26 @@ class HalfExperts(ExpertMixture):
 
 
 def pack_half(decoder: Decoder) -> Decoder:
-    """Pack the matrices of a float32 ``decoder`` in place, for inference on this processor.
+    """Pack the matrices of a float32 ``decoder`` in place, where this processor can; it then cannot be trained, saved or
+    moved any more.
 
-    It cannot be trained, saved or moved any more.
+    What is not float32, lies elsewhere or does not fit into float16 stays as it is.
     """
+    if not is_supported():
+        return decoder
     for path, module in list(decoder.named_modules()):
         replacement: nn.Module
-        if isinstance(module, Linear):
+        if isinstance(module, Linear) and _fits(module.weight):
             replacement = HalfLinear(module)
-        elif isinstance(module, Experts):
+        elif isinstance(module, Experts) and _fits(module.gate_up) and _fits(module.down):
             replacement = HalfExperts(module)
         else:
             continue
         parent, _, name = path.rpartition(".")
         setattr(decoder.get_submodule(parent), name, replacement)
     return decoder
+
+
+def _fits(weight: Tensor) -> bool:
+    is_here = weight.device.type == "cpu" and weight.dtype is torch.float32
+    return is_here and float(weight.abs().amax()) <= LARGEST

@@ -10,7 +10,9 @@ from rich.console import Console
 from engine import doctor
 from engine.engine import Engine
 from engine.loading import load_parts
+from engine.quant.half import is_supported
 from engine.scheduler import Scheduler
+from engine.weights import load_decoder
 from tests.engine.doubles import FakeClock, SumCodec
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "drama3-tiny" / "checkpoint-bf16"
@@ -68,9 +70,12 @@ def test_a_model_is_loaded_described_and_heard(
     status = doctor.main(["--model", str(GOLDEN), "--json"])
     report = json.loads(capsys.readouterr().out)
     assert status == (1 if report["problems"] else 0)
-    assert report["model"]["parameters"] == sum(p.numel() for p in golden_engine().runner.decoder.parameters())
-    assert report["model"]["bytes"] == 4 * report["model"]["parameters"]
-    assert any(name.startswith("Linear float32") for name in report["model"]["kernels"])
+    plain, config = load_decoder(GOLDEN)
+    assert report["model"]["parameters"] == sum(config.parameter_counts().values())
+    floats = sum(p.nbytes for p in plain.parameters())
+    packed = any(name == "HalfLinear float16" for name in report["model"]["kernels"])
+    assert packed == is_supported()
+    assert floats / 2 < report["model"]["bytes"] < floats if packed else report["model"]["bytes"] == floats
     assert report["self_test"]["words"] == report["self_test"]["expected_words"] == 3
     assert report["self_test"]["audio_s"] > 0
     assert report["self_test"]["memory_bytes"] > 0
