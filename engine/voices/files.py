@@ -40,6 +40,8 @@ class Label:
     model: str
     """Identity of the model it was made for (``engine/voices/identity.py``)."""
     model_name: str
+    dtype: str
+    """Of the memory: that which the model computes in."""
     transcripts: tuple[str, ...]
     durations_s: tuple[float, ...]
     """Lengths of the recordings."""
@@ -109,6 +111,7 @@ def save_voice(path: Path, voice: StoredVoice) -> None:
         "format": FORMAT,
         "model": label.model,
         "model_name": label.model_name,
+        "dtype": label.dtype,
         "transcripts": json.dumps(label.transcripts, ensure_ascii=False),
         "durations_s": json.dumps(label.durations_s),
     }
@@ -132,7 +135,7 @@ def _label(metadata: Mapping[str, str]) -> Label:
     if not transcripts or len(transcripts) != len(durations_s) or not all(isinstance(t, str) for t in transcripts):
         raise ValueError("it has no transcript for each recording")
     durations_s = tuple(float(duration_s) for duration_s in durations_s)
-    return Label(metadata["model"], metadata["model_name"], tuple(transcripts), durations_s)
+    return Label(metadata["model"], metadata["model_name"], metadata["dtype"], tuple(transcripts), durations_s)
 
 
 def _assemble(label: Label, tensors: dict[str, Tensor]) -> StoredVoice:

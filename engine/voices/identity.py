@@ -5,8 +5,6 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import torch
-
 from engine.errors import ConfigError
 from engine.manifest import KEY
 
@@ -16,13 +14,13 @@ _BLOCK_BYTES = 4096
 _BLOCKS = 32
 
 
-def model_identity(folder: Path, dtype: torch.dtype) -> str:
-    """Hexadecimal fingerprint of what decides a decoder's memory: configuration, weights and its ``dtype``.
+def model_identity(folder: Path) -> str:
+    """Hexadecimal fingerprint of what decides a decoder's memory: configuration and weights.
 
     Weights are sampled, by size and by blocks spread evenly over each file, so that another revision or quantisation
     is told apart. A checkpoint's name, licence and voices do not count, nor does its codec. Raises ``ConfigError``.
     """
-    digest = hashlib.sha256(str(dtype).encode())
+    digest = hashlib.sha256()
     try:
         values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         values.pop(KEY, None)

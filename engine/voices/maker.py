@@ -114,14 +114,20 @@ class VoiceMaker:
                 "use shorter recordings"
             )
         ready = self._prepare(VoicePrefix(rows))
-        label = Label(self._identity, self._name, tuple(r.transcript for r in references), durations_s)
+        label = Label(self._identity, self._name, self._dtype, tuple(r.transcript for r in references), durations_s)
         return StoredVoice(label, tuple(r.codes for r in references), rows, ready.memory, self.probe), ready
 
     def problem(self, label: Label) -> str | None:
         """Why a voice of that label cannot be used as it is; None if it can."""
-        if label.model == self._identity:
-            return None
-        return f"it was made for another model ({label.model_name}), not for {self._name} as it is loaded"
+        if label.model != self._identity:
+            return f"it was made for another model ({label.model_name}), not for this {self._name}"
+        if label.dtype != self._dtype:
+            return f"it was made for {self._name} in {label.dtype}, which computes in {self._dtype} here"
+        return None
+
+    @property
+    def _dtype(self) -> str:
+        return str(self._empty.kv.keys.dtype).removeprefix("torch.")
 
     @torch.inference_mode()
     def restore(self, name: str, stored: StoredVoice) -> ReadyVoice:

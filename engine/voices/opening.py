@@ -41,7 +41,7 @@ def open_voices(
         return VoiceBook(prefixes, runner.prepare)
     empty = runner.decoder.allocate(1)
     maker = VoiceMaker(
-        model_identity(folder, empty.kv.keys.dtype),
+        model_identity(folder),
         manifest.name,
         runner.codec,
         builder,

@@ -33,9 +33,19 @@ from engine.voices.book import ReadyVoice
 from engine.voices.clips import read_clip
 from engine.voices.files import load_voice, read_label
 from engine.voices.folder import VoiceFolder
+from engine.voices.identity import model_identity
 from engine.voices.library import VoiceLibrary
 from tests.engine.doubles import SumCodec
-from tests.engine.voice_doubles import GOLDEN, TRANSCRIPT, clip, engine_of, link_checkpoint, load, recording
+from tests.engine.voice_doubles import (
+    GOLDEN,
+    TRANSCRIPT,
+    HearingCodec,
+    clip,
+    engine_of,
+    link_checkpoint,
+    load,
+    recording,
+)
 
 
 @pytest.fixture
@@ -240,26 +250,24 @@ def another_model(tmp_path: Path) -> Path:
 
 class TestIdentity:
     def test_another_name_or_licence_is_the_same_model(self, tmp_path: Path) -> None:
-        from engine.voices.identity import model_identity
-
         folder = link_checkpoint(tmp_path / "renamed")
         config = folder / "config.json"
         values = json.loads(config.read_text(encoding="utf-8"))
         config.unlink()
         config.write_text(json.dumps(values | {"footlights": {"name": "x"}}), encoding="utf-8")
-        assert model_identity(folder, torch.float32) == model_identity(GOLDEN, torch.float32)
+        assert model_identity(folder) == model_identity(GOLDEN)
         config.write_text(json.dumps(values | {"rope_theta": 3}), encoding="utf-8")
-        assert model_identity(folder, torch.float32) != model_identity(GOLDEN, torch.float32)
+        assert model_identity(folder) != model_identity(GOLDEN)
 
-    def test_weights_and_dtype_count(self, tmp_path: Path) -> None:
-        from engine.voices.identity import model_identity
+    def test_weights_count(self, tmp_path: Path) -> None:
+        assert model_identity(another_model(tmp_path)) != model_identity(GOLDEN)
 
-        identities = {
-            model_identity(GOLDEN, torch.float32),
-            model_identity(GOLDEN, torch.bfloat16),
-            model_identity(another_model(tmp_path), torch.float32),
-        }
-        assert len(identities) == 3
+    def test_another_dtype_has_another_memory(self, engine: Engine, folder: Path) -> None:
+        add(engine, "ada")
+        parts = load_parts(folder, codec=HearingCodec(4), dtype=torch.bfloat16)
+        assert parts.info.voices == ("default",)
+        with pytest.raises(ForeignVoiceError, match="in float32, which computes in bfloat16 here"):
+            parts.voices.ready("ada")
 
 
 class TestRefusals:
@@ -374,12 +382,12 @@ class TestFiles:
         with pytest.raises(VoiceError, match="damaged"):
             load_voice(path)
 
-    @pytest.mark.parametrize("key", ["model", "transcripts", "durations_s"])
+    @pytest.mark.parametrize("key", ["model", "dtype", "transcripts", "durations_s"])
     def test_a_changed_label_is_found(self, path: Path, key: str) -> None:
         with safe_open(path, framework="pt") as file:
             metadata = dict(file.metadata())
         tensors = load_file(path)
-        metadata[key] = {"model": "0" * 32, "transcripts": '["Else."]', "durations_s": "[9.0]"}[key]
+        metadata[key] = {"model": "0" * 32, "dtype": "int8", "transcripts": '["Else."]', "durations_s": "[9.0]"}[key]
         save_file(tensors, path, metadata)
         with pytest.raises(VoiceError, match="damaged"):
             load_voice(path)
