@@ -12,7 +12,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from engine.core import AudioChunk, Cancelled, EngineEvent, EngineStats, Failed, Finished, Recording, Utterance
+from engine.core import (
+    AudioChunk,
+    Cancelled,
+    EngineEvent,
+    EngineStats,
+    Explanation,
+    Failed,
+    Finished,
+    Notice,
+    Recording,
+    Utterance,
+)
 from engine.errors import (
     FootlightsError,
     TextError,
@@ -25,6 +36,7 @@ from engine.runner import Track
 from engine.scheduler import Scheduler
 from engine.script import STEP_CHARACTERS, Mark, Script
 from engine.streams.base import Demand, Spoken, TextStream
+from engine.text.explain import explaining
 from engine.text.front import warm
 from engine.voices.book import MadeVoice, ReadyVoice
 
@@ -95,7 +107,7 @@ class Engine:
             raise UtteranceStateError(f"utterance {name!r} is already open; use another id")
         voice = self._voices.ready(utterance.voice)
         stream = self._make_stream(utterance)
-        script = Script(self._make_front(utterance.language), stream)
+        script = Script(self._make_front(utterance), stream)
         track = self.runner.open(voice, utterance.sampling)
         self._sequences[name] = Sequence(utterance, script, stream, track, voice)
         self._scheduler.add(name)
@@ -105,6 +117,13 @@ class Engine:
         sequence = self._writable(utterance_id)
         with self._guard(sequence, passes=(TextError,)):
             sequence.script.append(text)
+
+    def explain(self, utterance: Utterance, text: str) -> Iterator[Explanation | None]:
+        """How ``text`` would be read for ``utterance``, without speaking: some milliseconds of reading at each step.
+
+        Raises at the first step what ``add`` and ``append_text`` raise.
+        """
+        return explaining(self._make_front(utterance), text, utterance.policy)
 
     def flush(self, utterance_id: str) -> None:
         """Speak all there is without waiting for more."""
@@ -202,6 +221,7 @@ class Engine:
             sequence = self._sequences[name]
             with self._guard(sequence):
                 left -= sequence.script.read(left)
+                self._outbox += [Notice(name, "unsupported", told) for told in sequence.script.take_notices()]
             if left <= 0:
                 break
 
@@ -348,6 +368,7 @@ def load_engine(
     max_lead_s: float = math.inf,
     device: str = "cpu",
     voices: Path | str | None = None,
+    lexicon: Path | str | None = None,
     is_warm: bool = True,
 ) -> Engine:
     """An engine for a checkpoint folder, by default the understudy's. Raises ``ConfigError`` and ``WeightsError``.
@@ -355,10 +376,17 @@ def load_engine(
     ``text_stream``: ``aligned`` or ``turns`` (None: what the checkpoint is made for). ``threads`` of tensor operations
     in this process. ``max_batch`` utterances a step; none is made more than ``max_lead_s`` ahead of its listener.
     ``voices``: folder of those made of recordings (None: ``voices`` in the checkpoint's).
+    ``lexicon``: a file of pronunciations (``docs/text.md``).
     ``is_warm``: load voices, lexicons and kernels now instead of with the first utterance.
     """
     torch.set_num_threads(threads)
-    parts = load_parts(Path(folder), text_stream, device=device, voices_folder=None if voices is None else Path(voices))
+    parts = load_parts(
+        Path(folder),
+        text_stream,
+        device=device,
+        voices_folder=None if voices is None else Path(voices),
+        lexicon=None if lexicon is None else Path(lexicon),
+    )
     if is_warm:
         warm()
         trial = Engine(parts, Scheduler(max_batch, math.inf, time.monotonic))

@@ -23,6 +23,8 @@ from engine.streams.turns import TurnStream
 from engine.text.front import TextFront
 from engine.text.reader import Reader
 from engine.text.render import render_phonemes, render_text
+from engine.text.reader import Reader
+from engine.text.render import render_phonemes, render_text
 from engine.text.segment import ClauseCutter
 from engine.text.words import SpokenWord
 from engine.voices.book import VoiceBook
@@ -120,6 +122,7 @@ def load_parts(
             languages=manifest.languages,
             licence=manifest.licence,
             notes=manifest.notes,
+            reads_phonemes=reader.reads_phonemes,
             reads_phonemes=reader.reads_phonemes,
             can_clone=voices.can_clone,
             cloned=voices.cloned,

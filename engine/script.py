@@ -41,6 +41,10 @@ class Script:
         """Take a flush or the end."""
         self._unread.append(mark)
 
+    def take_notices(self) -> list[str]:
+        """What the text read since the last call asks for and cannot have."""
+        return self._front.take_notices()
+
     @property
     def is_due(self) -> bool:
         """Whether the speech waits for what is unread."""

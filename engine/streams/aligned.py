@@ -138,6 +138,8 @@ class AlignedStream:
                 text.symbols.extend(ids)
             if word.boundary is Boundary.SENTENCE or self._needs_breath(word.boundary):
                 self._close()
+            if word.pause_ms:
+                self._rest(word.pause_ms)
 
     def flush(self) -> None:
         """Speak all there is and rest on a silence; what comes later starts behind it."""
@@ -150,6 +152,12 @@ class AlignedStream:
         """Speak all there is and end."""
         self.flush()
         self._text.is_finished = True
+
+    def _rest(self, pause_ms: int) -> None:
+        """Rest on a silence for about ``pause_ms``: as many stops there as last so long."""
+        self._close()
+        stop_ms = self.settings.end_frames * UNITS_PER_FRAME * self.settings.unit_ms
+        self._text.stops += [len(self._text.symbols) - 1] * max(1, round(pause_ms / stop_ms))
 
     def _close(self) -> None:
         """End the symbols with a silence."""

@@ -9,11 +9,16 @@ from engine.text.abbreviations import keeps_full_stop
 from engine.text.addresses import address_in, may_become_address
 from engine.text.characters import is_foreign_letter, is_greek
 from engine.text.pieces import boundary_of, lead_end, pause_symbols, pieces, span, trail_start
-from engine.text.words import Boundary, RawWord
+from engine.text.scripts import belongs_to_the_last, is_unspaced, language_of, script_pieces
+from engine.text.words import Boundary, Kind, RawWord
 
 WORD_BOUND = 48
 """Characters a word may have before it is cut."""
 ADDRESS_BOUND = 2048
+MOST_SILENT = 8
+"""Silent pieces in a row for which a word waits to see what is said next."""
+MOST_TAGS = 4
+"""Tags that may stand in each other."""
 HIDDEN_BOUND = 64
 """Unseen characters (markup) a word may have between two seen ones."""
 
@@ -24,19 +29,41 @@ _GREEK_RUN = 2
 
 
 class Assembler:
-    """A sink of cleaned characters with a queue of words; the first ones are settled before the later ones."""
+    """A sink of cleaned characters with a queue of words; the first ones are settled before the later ones.
 
-    def __init__(self, original: Callable[[int, int], str]) -> None:
+    A voice that ``reads_phonemes`` says ``language`` alone: pieces in other scripts are silent, and to the words around
+    them as if they were not there. A model that reads text is given all scripts. ``is_dotted`` tells of a word that the
+    full stop behind it belongs to it.
+    """
+
+    def __init__(
+        self,
+        original: Callable[[int, int], str],
+        language: str = "en",
+        reads_phonemes: bool = True,
+        is_dotted: Callable[[str], bool] = lambda word: False,
+    ) -> None:
         self.words: deque[RawWord] = deque()
         self.skipped = 0
         """Runs of letters that the voice cannot read."""
         self._original = original
+        self._language = language
+        self._reads_phonemes = reads_phonemes
+        self._is_dotted = is_dotted
         self._seen: list[str] = []
         self._starts: list[int] = []
         self._ends: list[int] = []
         self._has_word = False
         """The open word has a letter or digit already."""
-        self._in_foreign = False
+        self._has_gap = False
+        """There is a gap before the open word."""
+        self._foreign: tuple[list[str], list[int], list[int]] | None = None
+        """The open run of letters that the voice cannot read."""
+        self._last: RawWord | None = None
+        """The last word that is said, for which what follows may count."""
+        self._silent = 0
+        """Silent pieces since."""
+        self._tags: tuple[str, ...] = ()
         self._dash: RawWord | None = None
         """A dash that stands alone behind the last word: a pause, or a minus when a number follows."""
         self._is_address = False
@@ -46,19 +73,21 @@ class Assembler:
     @property
     def open_from(self) -> int | None:
         """Offset of the first character of the word that is not complete yet."""
-        return self._starts[0] if self._starts else None
+        starts = self._foreign[1] if self._foreign else self._starts
+        return starts[0] if starts else None
 
     def character(self, c: str, start: int, end: int) -> None:
         """Take a seen character."""
         if self._drops_rest:
             return
-        if is_foreign_letter(c) or (self._in_foreign and unicodedata.category(c)[0] == "M"):
-            if not self._in_foreign:
-                self._complete()
-                self._in_foreign = True
-                self.skipped += 1
-            return
-        self._in_foreign = False
+        if self._reads_phonemes:
+            if is_foreign_letter(c) or (self._foreign and unicodedata.category(c)[0] == "M"):
+                self._foreign_character(c, start, end)
+                return
+            if self._foreign:
+                self._complete_foreign()
+        elif self._has_word and not belongs_to_the_last(c) and (is_unspaced(c) or is_unspaced(self._seen[-1])):
+            self._complete()
         if self._ends and start - self._ends[-1] > HIDDEN_BOUND:
             self._complete()
         self._seen.append(c)
@@ -72,8 +101,14 @@ class Assembler:
 
     def gap(self) -> None:
         """Words end here."""
+        self.seam()
+        self._has_gap = True
+
+    def seam(self) -> None:
+        """Words end here, though there is no gap."""
         self._complete()
-        self._in_foreign = self._drops_rest = False
+        self._complete_foreign()
+        self._drops_rest = False
 
     def line_boundary(self, boundary: Boundary) -> None:
         """The layout makes a boundary behind the last word, unless that has one of its own."""
@@ -94,9 +129,108 @@ class Assembler:
             self._settle_dash(last)
             last.is_settled = True
 
+    # What the markup asks for
+
+    def cue(self, start: int, end: int) -> None:
+        """A direction in the text: a piece of its own, silent unless the model reads it."""
+        self.gap()
+        text = self._original(start, end)
+        if self._reads_phonemes:
+            self._silent_word(RawWord(text, start, end, text, is_settled=True, kind=Kind.SILENT))
+            return
+        word = RawWord(text, start, end, text, is_settled=True, kind=Kind.CUE, visible=f" {text}", tags=self._tags)
+        self._settle_last("")
+        self.words.append(word)
+
+    def open_tag(self, tag: str) -> None:
+        """The words that follow stand in ``tag``."""
+        self.gap()
+        if len(self._tags) < MOST_TAGS:
+            self._tags = (*self._tags, tag)
+
+    def close_tag(self, name: str) -> None:
+        """The innermost tag called ``name`` ends, and with it those inside it."""
+        self.gap()
+        for i in range(len(self._tags) - 1, -1, -1):
+            if re.match(rf"<{re.escape(name)}\b", self._tags[i]):
+                self._tags = self._tags[:i]
+                break
+
+    def pause(self, milliseconds: int, start: int, end: int) -> None:
+        """A pause of that length, behind what was said."""
+        self.line_boundary(Boundary.CLAUSE)
+        self._dash = self._last = None
+        text = self._original(start, end)
+        word = RawWord(text, start, end, text, is_settled=True, kind=Kind.PAUSE, pause_ms=milliseconds)
+        word.boundary = Boundary.SENTENCE
+        self.words.append(word)
+
+    def settled(self, content: str, said: str, sounds: str | None, start: int, end: int) -> None:
+        """A word, or several, of which the markup says how they are said."""
+        gap = self._has_gap and not self._seen
+        self._complete()
+        self._complete_foreign()
+        visible = f"{' ' if gap else ''}{said if sounds is None else content}"
+        self._has_gap = False
+        word = RawWord(self._original(start, end), start, end, content, language=self._language, visible=visible)
+        word.said, word.sounds, word.tags = said, sounds, self._tags
+        first = next((c for c in said if c.isalnum()), "")
+        self._settle_last(first)
+        self._append(word)
+
+    # Words
+
     @property
     def _unsettled(self) -> RawWord | None:
-        return self.words[-1] if self.words and not self.words[-1].is_settled else None
+        return self._last if self._last is not None and not self._last.is_settled else None
+
+    def _append(self, word: RawWord) -> None:
+        self.words.append(word)
+        self._last, self._silent = word, 0
+
+    def _silent_word(self, word: RawWord) -> None:
+        """A piece that is not said, and to the words around it as if it were not there, unless there are many."""
+        self.words.append(word)
+        self._silent += 1
+        last = self._last
+        if self._silent == MOST_SILENT and last is not None:
+            if not last.is_settled:
+                self._settle_dash(last)
+                last.is_settled = True
+            last.is_last = True
+
+    def _foreign_character(self, c: str, start: int, end: int) -> None:
+        if self._foreign is None:
+            self._complete()
+            self._foreign = [], [], []
+            self.skipped += 1
+        seen, starts, ends = self._foreign
+        if seen and (len(seen) >= WORD_BOUND or start - ends[-1] > HIDDEN_BOUND):
+            self._complete_foreign()
+            self._foreign = seen, starts, ends = [], [], []
+        seen.append(c)
+        starts.append(start)
+        ends.append(end)
+
+    def _complete_foreign(self) -> None:
+        if self._foreign is None:
+            return
+        (seen, starts, ends), self._foreign = self._foreign, None
+        for first, last in script_pieces("".join(seen)):
+            start, end = starts[first], ends[last - 1]
+            core = "".join(seen[first:last])
+            text = self._original(start, end)
+            self._silent_word(
+                RawWord(
+                    text,
+                    start,
+                    end,
+                    core,
+                    is_settled=True,
+                    kind=Kind.SILENT,
+                    language=language_of(core, self._language),
+                )
+            )
 
     def _settle_last(self, follower: str) -> None:
         """The next word begins with ``follower``."""
@@ -106,7 +240,7 @@ class Assembler:
         last.is_settled, last.follower = True, follower
         is_minus = self._dash is not None and self._dash.text in ("-", "–")
         if self._dash is not None and is_minus and follower.isdigit() and last.core[-1].isdigit():
-            self.words.append(self._dash)
+            self._append(self._dash)
             self._dash = None
             return
         self._settle_dash(last)
@@ -147,6 +281,7 @@ class Assembler:
         self._has_word = self._is_address = False
         for first, last in pieces(seen):
             self._piece(seen[first:last], starts[first:last], ends[first:last])
+        self._has_gap = False
 
     def _piece(self, piece: str, starts: list[int], ends: list[int]) -> None:
         """One word or mark with its punctuation."""
@@ -159,22 +294,41 @@ class Assembler:
         if not any(c.isalnum() for c in core):
             self._mark(piece, starts, ends)
             return
-        if not address and after.startswith(".") and not after.startswith("...") and keeps_full_stop(core):
+        keeps = not address and after.startswith(".") and not after.startswith("...")
+        if keeps and (keeps_full_stop(core) or self._is_dotted(core)):
             core, after = core + ".", after[1:]
-        self._add_word(core, after, *span(starts, ends, first, last), bool(address))
-
-    def _add_word(self, core: str, after: str, start: int, end: int, is_address: bool) -> None:
-        core = unicodedata.normalize("NFC", core)
-        greek = sum(1 for c in core if is_greek(c))
-        if greek >= _GREEK_RUN and greek * 2 > len(core):
-            self.skipped += 1
-            return
+        start, end = span(starts, ends, first, last)
         pause = pause_symbols(after)
-        word = RawWord(self._original(start, end), start, end, core, pause, boundary_of(pause), is_address=is_address)
+        word = RawWord(
+            self._original(start, end), start, end, core, pause, boundary_of(pause), is_address=bool(address)
+        )
+        if not self._reads_phonemes:
+            word.visible = self._visible(piece, starts, ends)
+        self._add_word(word, after)
+
+    def _visible(self, piece: str, starts: list[int], ends: list[int]) -> str:
+        """The characters of ``piece`` as they stand in the original, but for escapes; a space before if one was."""
+        shown = [
+            self._original(start, end) if end - start == 1 else c
+            for c, start, end in zip(piece, starts, ends, strict=True)
+        ]
+        gap, self._has_gap = self._has_gap, False
+        return f"{' ' if gap else ''}{''.join(shown)}"
+
+    def _add_word(self, word: RawWord, after: str) -> None:
+        core = word.core = unicodedata.normalize("NFC", word.core)
+        greek = sum(1 for c in core if is_greek(c))
+        word.language = language_of(core, self._language)
+        if self._reads_phonemes and greek >= _GREEK_RUN and greek * 2 > len(core):
+            self.skipped += 1
+            word.kind, word.is_settled = Kind.SILENT, True
+            self._silent_word(word)
+            return
+        word.tags, pause = self._tags, word.pause
         is_quoted = any(c in _CLOSERS for c in after) and word.boundary is Boundary.SENTENCE
         word.is_settled = bool(pause) and not (is_quoted or pause.endswith(".."))
         self._settle_last(next(c for c in core if c.isalnum()))
-        self.words.append(word)
+        self._append(word)
 
     def _mark(self, piece: str, starts: list[int], ends: list[int]) -> None:
         """Signs that stand alone: a pause belongs to the word before, an operator may be spoken."""
@@ -183,9 +337,13 @@ class Assembler:
             return
         pause = pause_symbols(piece)
         text = self._original(starts[0], ends[-1])
+        if piece not in OPERATORS:
+            last.visible += f" {piece}"
         if piece in OPERATORS:
             self._settle_last("")
-            self.words.append(RawWord(text, starts[0], ends[-1], piece, is_settled=True, is_operator=True))
+            operator = RawWord(text, starts[0], ends[-1], piece, is_settled=True, is_operator=True)
+            operator.visible, operator.tags = f" {piece}", self._tags
+            self._append(operator)
         elif piece.strip("-–—―") == "":
             self._dash = RawWord(text, starts[0], ends[-1], "−", is_settled=True, is_operator=True)
         elif pause:

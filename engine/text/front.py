@@ -6,19 +6,26 @@ complete.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
+from engine.core import TextFormat
 from engine.errors import UnknownLanguageError, UtteranceStateError
+from engine.lexicon import EMPTY, Lexicon
 from engine.text.assemble import Assembler
 from engine.text.clean import Cleaner
 from engine.text.grammar import warm_grammar
+from engine.text.markdown import MarkdownCleaner
 from engine.text.normalise import Left, Reading, needs_next, read
 from engine.text.phonemes import ANY_WORD, LEFT_WINDOW, NEEDS_NEXT_SOUND, phonemise_word, warm_phonemes
+from engine.text.render import respelled
+from engine.text.ssml import SsmlCleaner
 from engine.text.structure import StructureGuard
-from engine.text.words import Boundary, RawWord, SpokenWord
+from engine.text.words import Boundary, Kind, RawWord, SpokenWord
 
 LANGUAGES = ("en",)
+"""Languages with rules and phonemes of their own here."""
 
 __all__ = ["Boundary", "SpokenWord", "TextFront", "explain", "warm"]
 
@@ -27,26 +34,40 @@ class TextFront:
     """Text of one utterance to spoken words.
 
     The words do not depend on how the text was cut into messages; only a flush, which speaks everything held back, is a
-    seam. Text of scripts that the voice cannot say is left out and counted in ``skipped``.
+    seam. For a voice that reads phonemes, text of scripts that it cannot say is left out and counted in ``skipped``;
+    for a model that reads text nothing is respelled but by the lexicon, in any language.
     """
 
-    def __init__(self, language: str = "en", lexicon: Mapping[str, str] | None = None) -> None:
-        """``lexicon`` respells words, as written or in lower case ("Siobhan" as "shivawn").
+    def __init__(
+        self,
+        language: str = "en",
+        lexicon: Lexicon = EMPTY,
+        text_format: TextFormat = TextFormat.MARKDOWN,
+        *,
+        reads_phonemes: bool = True,
+        has_cues: bool = False,
+        shows_silent: bool = False,
+    ) -> None:
+        """``has_cues``: the model that reads the text understands directions in brackets and tags of its own.
 
-        Raises ``UnknownLanguageError`` for a language other than English.
+        ``shows_silent``: give what this voice does not say as well, as pieces without a sound. Raises
+        ``UnknownLanguageError`` for phonemes of a language other than English.
         """
-        if language.replace("_", "-").split("-")[0].lower() not in LANGUAGES:
+        primary = language.replace("_", "-").split("-")[0].lower()
+        if reads_phonemes and primary not in LANGUAGES:
             raise UnknownLanguageError(f"the text front does not read {language!r}; it reads {', '.join(LANGUAGES)}")
+        assert not (reads_phonemes and has_cues), "a direction has no phonemes"
         self.language = language
+        self.shows_silent = shows_silent
         self.chars_received = 0
         """Code points read so far."""
+        self._reads_phonemes = reads_phonemes
         self._guard = StructureGuard()
-        self._words = Assembler(self._original)
-        self._cleaner = Cleaner(self._words)
+        self._words = Assembler(self._original, primary, reads_phonemes, lexicon.is_dotted)
+        self._cleaner = _cleaner(self._words, text_format, primary, reads_phonemes, has_cues)
         self._recent = ""
         self._recent_from = 0
-        respelled = {word: " ".join(spelling.split()) for word, spelling in (lexicon or {}).items()}
-        self._lexicon = {word: spelling for word, spelling in respelled.items() if any(map(str.isalpha, spelling))}
+        self._lexicon = lexicon
         self._left = Left()
         self._sentence: list[str] = []
         self._silent = 0
@@ -124,24 +145,54 @@ class TextFront:
         self._recent = self._recent[needed - self._recent_from :]
         self._recent_from = needed
 
+    def take_notices(self) -> list[str]:
+        """What was asked for in the text read since the last call and cannot be done, each with its place."""
+        notices, self._cleaner.notices = self._cleaner.notices, []
+        return notices
+
     def _speak(self, is_closed: bool) -> list[SpokenWord]:
         """Words that are certain, in order."""
         queue, spoken = self._words.words, list[SpokenWord]()
         while queue and queue[0].is_settled:
             word = queue[0]
-            following = queue[1] if len(queue) > 1 else None
+            if word.kind is not Kind.WORD or not self._reads_phonemes:
+                queue.popleft()
+                spoken += self._as_it_stands(word)
+                continue
+            following = _following(word, queue)
             is_waited_for = needs_next(word)
-            if following is None and not is_closed and (is_waited_for or _needs_next_sound(word)):
+            is_open = following is None and not is_closed and not word.is_last
+            if is_open and (is_waited_for or _needs_next_sound(word)):
                 break
             queue.popleft()
+            if following is not None and following.kind is not Kind.WORD:
+                following = None
             # What happens to be known must not count, or the reading would depend on how the text was cut.
             reading = read(self._left, word, following if is_waited_for else None, self._lexicon)
             self._left = reading.left
             if reading.spoken:
-                spoken.extend(self._word(word, reading, following))
+                spoken += self._word(word, reading, following)
             elif not word.is_operator:
-                self._silent += 1
+                spoken += self._unsaid(word)
         return spoken
+
+    def _as_it_stands(self, word: RawWord) -> Sequence[SpokenWord]:
+        """A pause, a cue, what the voice does not say, or a word for a model that reads text."""
+        if word.kind is Kind.SILENT and not self.shows_silent:
+            return ()
+        spoken, visible = "", word.visible
+        if word.kind is Kind.WORD:
+            given = self._lexicon.get(word.core)
+            spoken = word.said or (" ".join(given.spoken) if given else word.core)
+            visible = respelled(visible, word.core, spoken) if given else visible
+        elif word.kind is Kind.PAUSE:
+            self._sentence, self._left = [], Left()
+        return (
+            SpokenWord(
+                word.text, spoken, word.start, word.end, "", word.boundary, word.kind, word.language, word.pause_ms,
+                visible, word.tags,
+            ),
+        )  # fmt: skip
 
     def _word(self, word: RawWord, reading: Reading, following: RawWord | None) -> Sequence[SpokenWord]:
         sound_after = ""
@@ -150,10 +201,9 @@ class TextFront:
             if following is not None and _needs_next_sound(word):
                 alone = replace(following, follower="")
                 sound_after = (read(reading.left, alone, None, self._lexicon).spoken.split() or [ANY_WORD])[0]
-        phonemes = phonemise_word(self._sentence, reading.spoken, reading.pause, sound_after)
+        phonemes = phonemise_word(self._sentence, reading.spoken, reading.pause, sound_after, reading.phonemes)
         if not phonemes:
-            self._silent += 1
-            return ()
+            return self._unsaid(word)
         if reading.boundary is Boundary.SENTENCE:
             self._sentence = []
         else:
@@ -162,14 +212,36 @@ class TextFront:
             self._sentence = [*self._sentence, *said][-LEFT_WINDOW:]
         return (SpokenWord(word.text, reading.spoken, word.start, word.end, phonemes, reading.boundary),)
 
+    def _unsaid(self, word: RawWord) -> Sequence[SpokenWord]:
+        self._silent += 1
+        word.kind = Kind.SILENT
+        return self._as_it_stands(word)
+
+
+def _cleaner(words: Assembler, text_format: TextFormat, language: str, reads_phonemes: bool, has_cues: bool) -> Cleaner:
+    match text_format:
+        case TextFormat.PLAIN:
+            return Cleaner(words)
+        case TextFormat.MARKDOWN:
+            return MarkdownCleaner(words, has_cues)
+        case TextFormat.SSML:
+            return SsmlCleaner(words, language, reads_phonemes)
+
+
+def _following(word: RawWord, queue: Sequence[RawWord]) -> RawWord | None:
+    """What stands behind the first word of ``queue`` and counts for it: silent pieces do not."""
+    if word.is_last:
+        return None
+    return next((each for each in islice(queue, 1, None) if each.kind is not Kind.SILENT), None)
+
 
 def _needs_next_sound(word: RawWord) -> bool:
     return not word.pause and word.core.lower() in NEEDS_NEXT_SOUND
 
 
-def explain(text: str, language: str = "en") -> list[SpokenWord]:
+def explain(text: str, language: str = "en", text_format: TextFormat = TextFormat.MARKDOWN) -> list[SpokenWord]:
     """How ``text`` would be spoken, all at once."""
-    front = TextFront(language)
+    front = TextFront(language, text_format=text_format)
     return [*front.append(text), *front.finish()]
 
 

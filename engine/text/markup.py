@@ -2,12 +2,13 @@
 
 import re
 
+from engine.text.clean import WAIT
 from engine.text.words import Boundary
 
-WAIT = -1
-"""Position that means: more text decides."""
 TAG_BOUND = 64
 """Characters a ``[cue]`` or ``<tag>`` may have; an open one that is longer is text after all."""
+LONG_TAG_BOUND = 1024
+"""Characters a tag with an attribute, or a comment, may have."""
 LINK_BOUND = 2048
 """Characters a link's target may have."""
 LINK_PARENTHESES = 8
@@ -23,8 +24,19 @@ ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{
 OPEN_ENTITY = re.compile(r"&#?[A-Za-z0-9]{0,8}")
 LIST_NUMBER = re.compile(r"(\d{1,3})[.)][ \t]")
 OPEN_LIST_NUMBER = re.compile(r"\d{1,3}[.)]?")
+NAMED_EMOJI = re.compile(r":(?:[a-z][a-z0-9_]{1,31}|[+-]1):(?![\w/])")
+OPEN_NAMED_EMOJI = re.compile(r":(?:[a-z][a-z0-9_]{0,31}|[+-]1?)?:?")
 FENCE_LANGUAGE = re.compile(r"[ \t]{0,8}[\w+#.-]{0,32}[ \t]{0,8}")
 
+_TARGET = r"[ \t]{0,8}<?[^\s<>]{%d,1024}>?[ \t]{0,8}"
+_TITLE = r"""(?:"[^"\n]{0,240}"%s|'[^'\n]{0,240}'%s)?[ \t]{0,8}"""
+_DEFINITION = re.compile(
+    r"\[(\^)?[^\]\[\n]{1,62}\]:(?(1)|" + _TARGET % 1 + _TITLE % ("", "") + r"(?=\n|\r|(\Z)))"
+)  # fmt: skip
+_OPEN_DEFINITION = re.compile(
+    r"\[(?:\^?[^\]\[\n]{0,62}(?:\](?::" + _TARGET % 0 + _TITLE % ("?", "?") + ")?)?)?"
+)  # fmt: skip
+_LONG_TAG = re.compile(r"<(?:!--|/?[A-Za-z][\w:-]{0,31}\s{1,8}[\w:-]{1,24}\s{0,2}=)")
 _LINK_TITLE = re.compile(r"""[ \t]{1,8}(?:"[^"\n]{0,240}"|'[^'\n]{0,240}')?[ \t]{0,4}\)""")
 _TAG = re.compile(r"[/!?|]?\s*([A-Za-z][\w:.-]*)\s*(?:\s[^<>]*=[^<>]*)?/?[|?]?|!--.*|/|[|!?][^<>]*")
 _INLINE = re.compile("a|abbr|b|bdi|big|code|del|em|font|i|ins|kbd|mark|q|s|small|span|strong|su[bp]|tt|u|var")
@@ -38,8 +50,13 @@ def first_of(s: str, start: int, end: int, wanted: str) -> int:
     return min(found, default=WAIT)
 
 
-def tag_boundary(content: str) -> Boundary | str | None:
-    """What the tag ``<content>`` does to speech: a boundary, "gap", "nothing", or None when it is no tag."""
+def tag_bound(s: str, i: int) -> int:
+    """How many characters the tag that opens at ``s[i]`` may have."""
+    return LONG_TAG_BOUND if _LONG_TAG.match(s, i, i + TAG_BOUND) else TAG_BOUND
+
+
+def tag_effect(content: str) -> Boundary | str | None:
+    """What the tag ``<content>`` does to speech: a boundary, "nothing", "foreign", or None when it is no tag."""
     tag = _TAG.fullmatch(content)
     if not tag:
         return None
@@ -48,7 +65,25 @@ def tag_boundary(content: str) -> Boundary | str | None:
         return Boundary.SENTENCE
     if _PART.fullmatch(name):
         return Boundary.CLAUSE
-    return "nothing" if _INLINE.fullmatch(name) else "gap"
+    return "nothing" if _INLINE.fullmatch(name) else "foreign"
+
+
+def tag_name(content: str) -> str:
+    """The name in the tag ``<content>``."""
+    tag = _TAG.fullmatch(content)
+    return (tag[1] or "") if tag else ""
+
+
+def definition_end(s: str, i: int, is_final: bool) -> int:
+    """Position behind the definition of a link, or the mark of a footnote, at ``s[i]``; 0 when it is none, ``WAIT``
+    while that is open."""
+    found = _DEFINITION.match(s, i)
+    if found and (found[1] or found[2] is None or is_final):
+        return found.end()
+    if is_final:
+        return 0
+    still_open = _OPEN_DEFINITION.match(s, i)
+    return WAIT if still_open and still_open.end() == len(s) else 0
 
 
 def link_end(s: str, i: int, is_final: bool) -> int:

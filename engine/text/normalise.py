@@ -5,9 +5,9 @@ text arrived. Common numbers have rules of their own: the grammars (``grammar.py
 between two frames.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from engine.lexicon import Lexicon
 from engine.text import numbers
 from engine.text.abbreviations import (
     BEFORE_NUMBER,
@@ -18,7 +18,6 @@ from engine.text.abbreviations import (
     SHORT_MONTHS,
     SHORTENED,
     TITLES,
-    keeps_full_stop,
 )
 from engine.text.addresses import say_address
 from engine.text.figures import Around, is_bare_integer, read_figure
@@ -72,12 +71,16 @@ class Reading:
     boundary: Boundary
     left: Left
     """What the next word finds on its left."""
+    phonemes: tuple[str | None, ...] = ()
+    """Given phonemes of each word of ``spoken``, None where there are none; of all of them, where there is but one."""
 
 
 def needs_next(word: RawWord) -> bool:
     """Whether the next word decides how ``word`` is read; its first character, already known, mostly rules that out."""
     if word.is_operator:
         return True
+    if word.said is not None:
+        return False
     core, follower = word.core, word.follower
     if word.pause:
         return word.pause == "." and core in UNITS
@@ -90,24 +93,40 @@ def needs_next(word: RawWord) -> bool:
     return is_bare_integer(core) and (follower.isupper() or follower.isdigit())
 
 
-def read(left: Left, word: RawWord, following: RawWord | None, lexicon: Mapping[str, str]) -> Reading:
+def read(left: Left, word: RawWord, following: RawWord | None, lexicon: Lexicon) -> Reading:
     """How ``word`` is said between ``left`` and ``following``; None at an end, at a flush and unless ``needs_next``.
 
-    ``lexicon`` respells words, as they are written or in lower case, before any other rule.
+    What the markup settles comes first, then the lexicon, then the rules.
     """
-    core = word.core.replace("’", "'").replace("‘", "'").replace("ʼ", "'")
+    if word.said is not None:
+        sounds = () if word.sounds is None else (word.sounds,)
+        return Reading(word.said, word.pause, word.boundary, Left(word.core, word.said), sounds)
+    core = _plain_apostrophes(word.core)
+    given = lexicon.get(core)
+    if given is None:
+        return _read(left, word, core, following)
+    # The rules still tell whether its full stop ends the sentence.
+    usual = _read(left, word, core, following) if core.endswith(".") else None
+    pause, boundary = (usual.pause, usual.boundary) if usual else (word.pause, word.boundary)
+    spoken = " ".join(given.spoken) if given.phonemes[1:] or given.phonemes[0] is None else core
+    return Reading(spoken, pause, boundary, Left(core, spoken), given.phonemes if any(given.phonemes) else ())
+
+
+def _plain_apostrophes(core: str) -> str:
+    return core.replace("’", "'").replace("‘", "'").replace("ʼ", "'")
+
+
+def _read(left: Left, word: RawWord, core: str, following: RawWord | None) -> Reading:
+    """How ``word`` is said by the rules of English."""
     after = following.core if following else ""
     pause, boundary = word.pause, word.boundary
-    respelled = lexicon.get(core) or lexicon.get(core.lower())
-    if respelled:
-        return Reading(respelled, pause, boundary, Left(core, respelled))
     if word.is_operator:
         spoken = _operator(left, core, after)
         return Reading(spoken, "", Boundary.NONE, Left(core, spoken) if spoken else left)
     if word.is_address:
         spoken = say_address(core)
         return Reading(spoken, pause, boundary, Left(core, spoken))
-    if core.endswith(".") and keeps_full_stop(core[:-1]):
+    if core.endswith("."):
         return _abbreviation(left, word, core[:-1], after)
     if left.is_number and core in UNITS and core not in GLUED_ONLY:
         if pause == "." and boundary is Boundary.SENTENCE and after[:1].islower():

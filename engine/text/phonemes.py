@@ -43,12 +43,16 @@ def warm_phonemes() -> None:
     phonemise_word([], "xyloquark", "", "")
 
 
-def phonemise_word(left: Sequence[str], spoken: str, pause: str, following: str) -> str:
+def phonemise_word(
+    left: Sequence[str], spoken: str, pause: str, following: str, given: Sequence[str | None] = ()
+) -> str:
     """Phonemes of ``spoken`` with ``pause`` behind it; empty when it has no sound.
 
     ``left``: the spoken words of the sentence so far, pauses attached. ``following``: the next spoken word, empty when
-    none may be counted on.
+    none may be counted on. ``given``: phonemes that are settled, one for all of ``spoken`` or one each for its words.
     """
+    if len(given) == 1 and given[0] is not None:
+        return given[0] + pause
     words = spoken.split()
     before = [_clean(word) for word in left[-LEFT_WINDOW:]]
     window = [*before, *(_readable(word) for word in words)]
@@ -62,6 +66,9 @@ def phonemise_word(left: Sequence[str], spoken: str, pause: str, following: str)
     for i, word in enumerate(words):
         if not any(c not in PAUSES for c in sounds[i]):
             sounds[i] = "".join(_sounds(" ".join(c.upper() for c in word if c.isalpha())))
+    for i, sound in enumerate(given):
+        if sound is not None:
+            sounds[i] = sound
     # Not every pause survives the phonemiser ("p.m.." loses its second full stop).
     phonemes = " ".join(sound for sound in sounds if sound).rstrip(",.!?;:")
     return phonemes + pause if phonemes else ""

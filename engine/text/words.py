@@ -12,12 +12,25 @@ class Boundary(StrEnum):
     SENTENCE = "sentence"
 
 
+class Kind(StrEnum):
+    """What a piece of the text is to the voice."""
+
+    WORD = "word"
+    CUE = "cue"
+    """A direction that the model itself understands: ``[sighs]``."""
+    PAUSE = "pause"
+    """A pause asked for (SSML)."""
+    SILENT = "silent"
+    """Seen, but not said by this voice: another script, a direction it does not understand."""
+
+
 @dataclass(frozen=True)
 class SpokenWord:
     """One visible word of the original text and its sound.
 
     ``phonemes`` are symbols of misaki's alphabet, single spaces between the words of a spoken form of several, then the
-    pause symbols that follow (among ``, . ! ? ; :``). Words joined by single spaces are what the voice reads.
+    pause symbols that follow (among ``, . ! ? ; :``). Words joined by single spaces are what the voice reads. They are
+    empty for a model that reads text.
     """
 
     text: str
@@ -29,6 +42,15 @@ class SpokenWord:
     """Offsets in Unicode code points of all text appended to the utterance."""
     phonemes: str
     boundary: Boundary
+    kind: Kind = Kind.WORD
+    language: str = "en"
+    """BCP 47; for a script that tells no language ``und-`` and the script."""
+    pause_ms: int = 0
+    """Of a pause."""
+    visible: str = ""
+    """What a model reads that reads text: without markup, a space before it where there was a gap."""
+    tags: tuple[str, ...] = ()
+    """Paired tags around it that the model understands, the outermost first."""
 
 
 @dataclass(slots=True)
@@ -50,3 +72,14 @@ class RawWord:
     is_operator: bool = False
     is_address: bool = False
     """A web or mail address."""
+    kind: Kind = Kind.WORD
+    language: str = "en"
+    pause_ms: int = 0
+    visible: str = ""
+    tags: tuple[str, ...] = ()
+    said: str | None = None
+    """What is said for it, settled by the markup around it."""
+    sounds: str | None = None
+    """Its phonemes, settled by the markup around it."""
+    is_last: bool = False
+    """Nothing that follows counts for it."""

@@ -40,7 +40,7 @@ from engine.streams.aligned import AlignedSettings, AlignedStream
 from engine.streams.base import TextStream
 from engine.streams.turn_speech import GuessedTurn, TurnSettings
 from engine.streams.turns import TurnStream
-from engine.text.front import TextFront
+from engine.text.reader import Reader
 from engine.text.segment import ClauseCutter
 from engine.voices.book import VoiceBook, VoicePrefix
 
@@ -305,5 +305,5 @@ def stage(
         return (5 + is_first, 7 + is_closed, *(20 + ord(c) % 60 for c in text), 4)
 
     info = ModelInfo("mock", 24_000, 1200, "aligned" if is_aligned else "turns", VOICES)
-    parts = Parts(info, runner, VoiceBook(prefixes, runner.prepare), TextFront, make_stream, limits or ContextLimits())
+    parts = Parts(info, runner, VoiceBook(prefixes, runner.prepare), Reader().front, make_stream, limits or ContextLimits())
     return Stage(Engine(parts, Scheduler(max_batch, max_lead_s, clock)), decoder, codec, runner, clock)

@@ -82,7 +82,7 @@ class TestDrama:
     def test_text_in_turns_is_the_original_text(self) -> None:
         parts = load_parts(GOLDEN, codec=SumCodec(4))
         made = parts.make_stream(Utterance("u", "default"))
-        front = parts.make_front("en")
+        front = parts.make_front(Utterance("u", "default"))
         made.add([*front.append("It costs $20 to go. "), *front.finish()])
         made.finish()
         ids = made.take_prompt()
@@ -120,7 +120,7 @@ class TestUnderstudy:
         turns = load_parts(understudy, text_stream="turns")
         for i, name in enumerate(VOICES):
             made = turns.make_stream(Utterance("u", name))
-            made.add(turns.make_front("en").append("Hello there, my dear old friend. Yes"))
+            made.add(turns.make_front(Utterance("u", name)).append("Hello there, my dear old friend. Yes"))
             assert [token for token in made.take_prompt() if token in ids] == [ids[i]]
 
 

@@ -3,14 +3,7 @@
 import pytest
 
 from engine.text.front import TextFront, explain
-
-
-def said(text: str) -> str:
-    """Spoken forms of ``text`` with their pauses; ``/`` after a clause, ``//`` after a sentence."""
-    marks = {"none": "", "clause": "/", "sentence": "//"}
-    words = explain(text)
-    pauses = [word.phonemes[len(word.phonemes.rstrip(",.!?;:")) :] for word in words]
-    return " ".join(w.spoken + pause + marks[w.boundary] for w, pause in zip(words, pauses, strict=True))
+from tests.engine.text.reading import lexicon_of, said
 
 
 @pytest.mark.parametrize(
@@ -168,7 +161,7 @@ def test_scripts_that_the_voice_cannot_read_are_counted_and_left_out() -> None:
 
 
 def test_a_lexicon_respells_words_before_any_rule() -> None:
-    front = TextFront(lexicon={"Siobhan": "shivawn", "st": "saint", "GIF": "jif", "bad": "   "})
+    front = TextFront(lexicon=lexicon_of({"Siobhan": "shivawn", "st": "saint", "GIF": "jif"}))
     words = [*front.append("Siobhan sent a GIF, too bad."), *front.finish()]
     assert [word.spoken for word in words] == ["shivawn", "sent", "a", "jif", "too", "bad"]
     assert [word.text for word in words][0] == "Siobhan"
