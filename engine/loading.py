@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from engine.checkpoint.source import find_model
 from engine.codec.codec import Codec
 from engine.codec.dac.loading import has_dac, load_dac
 from engine.codec.understudy import UnderstudyCodec
@@ -21,8 +22,6 @@ from engine.streams.base import TextStream
 from engine.streams.turn_speech import AlignedTurn, GuessedTurn, TurnSettings, TurnSpeech
 from engine.streams.turns import TurnStream
 from engine.text.front import TextFront
-from engine.text.reader import Reader
-from engine.text.render import render_phonemes, render_text
 from engine.text.reader import Reader
 from engine.text.render import render_phonemes, render_text
 from engine.text.segment import ClauseCutter
@@ -63,18 +62,20 @@ def load_parts(
     folder: Path,
     text_stream: str | None = None,
     codec: Codec | None = None,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | None = None,
     device: str = "cpu",
     voices_folder: Path | None = None,
     lexicon: Path | None = None,
 ) -> Parts:
-    """Read a checkpoint. ``text_stream`` and ``codec`` None: the checkpoint's own.
+    """Read a checkpoint: a folder, or a model on the hub (see ``find_model``).
 
+    ``text_stream`` and ``codec`` None: the checkpoint's own. ``dtype`` None: bfloat16 for large models, else float32.
     ``voices_folder``: where voices from recordings lie (None: in the checkpoint's own folder). ``lexicon``: a file of
     pronunciations for all utterances.
 
-    Raises ``ConfigError`` and ``WeightsError``.
+    Raises ``ConfigError``, ``WeightsError`` and ``DownloadError``.
     """
+    folder = find_model(folder)
     manifest = Manifest.from_folder(folder)
     reader = Reader.with_lexicon(lexicon, reads_phonemes=manifest.alphabet is not None, has_cues=manifest.cues)
     text_stream = text_stream or manifest.text_stream
@@ -122,7 +123,6 @@ def load_parts(
             languages=manifest.languages,
             licence=manifest.licence,
             notes=manifest.notes,
-            reads_phonemes=reader.reads_phonemes,
             reads_phonemes=reader.reads_phonemes,
             can_clone=voices.can_clone,
             cloned=voices.cloned,
