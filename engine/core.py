@@ -204,6 +204,9 @@ class EngineStats:
     """Rows prefilled, those of voices included."""
     memory_bytes: int
     """Bytes the open utterances and the ready voices hold."""
+    revisions: int = 0
+    discarded_frames: int = 0
+    """Frames that were made and then thrown away, because the text had changed; not among ``frames``."""
 
 
 @dataclass(frozen=True)

@@ -22,20 +22,23 @@ from engine.core import (
     Finished,
     Notice,
     Recording,
+    Revised,
     Utterance,
 )
 from engine.errors import (
     FootlightsError,
+    RevisionError,
     TextError,
     TextTooLongError,
     UnknownUtteranceError,
     UtteranceStateError,
 )
 from engine.loading import Parts, load_parts
+from engine.rewind import Made, Prompt, Tape
 from engine.runner import Track
 from engine.scheduler import Scheduler
-from engine.script import STEP_CHARACTERS, Mark, Script
-from engine.streams.base import Demand, Spoken, TextStream
+from engine.script import STEP_CHARACTERS, Script
+from engine.streams.base import Demand, Guide, Spoken, TextStream
 from engine.text.explain import explaining
 from engine.text.front import warm
 from engine.voices.book import MadeVoice, ReadyVoice
@@ -48,6 +51,10 @@ FIRST_CHUNK_FRAMES = 2
 """Frames in the first chunk: a player that starts with it has time for whatever delays the next one."""
 SILENCE_MS = 40
 """Audio of an utterance in which there is nothing to say."""
+RECALL_S = 2.0
+"""A listener may be so far behind where the scheduler sees it: a revision can still change what it has not heard."""
+REVISED_LEAD_S = 2.0
+"""An utterance whose text was revised is made no further ahead: what is thrown away by the next revision is bounded."""
 TRIAL_STEPS = 4
 """Steps after which a new engine is as fast as it will be; a restart waits for them."""
 
@@ -60,6 +67,7 @@ class Sequence:
     script: Script
     stream: TextStream
     track: Track
+    tape: Tape
     voice: ReadyVoice
     """The utterance's own to its end, whatever becomes of the voice's name."""
     is_finished: bool = False
@@ -68,6 +76,8 @@ class Sequence:
     """What is kept back until the first chunk is whole."""
     samples: int = 0
     frames: int = 0
+    heard: int = 0
+    """Samples that must not change any more: what a revision was told."""
     compute_s: float = 0.0
 
     @property
@@ -95,7 +105,7 @@ class Engine:
         self._sequences: dict[str, Sequence] = {}
         self._outbox: list[EngineEvent] = []
         self._ended: dict[type[EngineEvent], int] = {Finished: 0, Cancelled: 0, Failed: 0}
-        self._frames = self._samples = self._steps = 0
+        self._frames = self._samples = self._steps = self._revisions = self._discarded_frames = 0
         self._compute_s = 0.0
 
     # Asked from outside
@@ -109,7 +119,8 @@ class Engine:
         stream = self._make_stream(utterance)
         script = Script(self._make_front(utterance), stream)
         track = self.runner.open(voice, utterance.sampling)
-        self._sequences[name] = Sequence(utterance, script, stream, track, voice)
+        tape = Tape(self.runner, track, stream, script)
+        self._sequences[name] = Sequence(utterance, script, stream, track, tape, voice)
         self._scheduler.add(name)
 
     def append_text(self, utterance_id: str, text: str) -> None:
@@ -117,6 +128,16 @@ class Engine:
         sequence = self._writable(utterance_id)
         with self._guard(sequence, passes=(TextError,)):
             sequence.script.append(text)
+
+    def revise(self, utterance_id: str, start: int, text: str, heard_ms: float) -> None:
+        """Other text from character ``start`` on; ``Revised`` tells what became of it, with the next step.
+
+        Audio before ``heard_ms`` does not change. A text that was finished stays finished. Raises ``RevisionError``
+        for a ``start`` outside the text and ``TextError`` for text that cannot be spoken; nothing has changed then.
+        """
+        sequence = self._open(utterance_id)
+        with self._guard(sequence, passes=(TextError, RevisionError)):
+            self._revise(sequence, start, text, heard_ms)
 
     def explain(self, utterance: Utterance, text: str) -> Iterator[Explanation | None]:
         """How ``text`` would be read for ``utterance``, without speaking: some milliseconds of reading at each step.
@@ -127,13 +148,13 @@ class Engine:
 
     def flush(self, utterance_id: str) -> None:
         """Speak all there is without waiting for more."""
-        self._writable(utterance_id).script.mark(Mark.FLUSH)
+        self._writable(utterance_id).script.flush()
 
     def finish(self, utterance_id: str) -> None:
         """No more text: speak what there is and end."""
         sequence = self._writable(utterance_id)
         sequence.is_finished = True
-        sequence.script.mark(Mark.FINISH)
+        sequence.script.finish()
 
     def abort(self, utterance_id: str) -> None:
         """Stop at once; no audio of it follows, ``Cancelled`` does."""
@@ -171,7 +192,11 @@ class Engine:
             compute_s=self._compute_s,
             steps=self._steps,
             prompt_rows=self.runner.prompt_rows,
-            memory_bytes=self.runner.nbytes + self._voices.nbytes,
+            memory_bytes=self.runner.nbytes
+            + self._voices.nbytes
+            + sum(sequence.tape.nbytes for sequence in self._sequences.values()),
+            revisions=self._revisions,
+            discarded_frames=self._discarded_frames,
         )
 
     # Voices
@@ -242,7 +267,8 @@ class Engine:
             rows = sequence.track.rows
             with self._guard(sequence):
                 if rows >= self._limits.renew_rows and sequence.stream.is_resting:
-                    self.runner.renew(sequence.track, sequence.voice)
+                    self._begin(sequence)
+                    sequence.tape.renew(sequence.voice)
                     sequence.stream.renew()
                 elif rows >= self._limits.most_rows:
                     raise TextTooLongError("the text has no pause at which its long context could be let go")
@@ -256,23 +282,29 @@ class Engine:
         for sequence in due:
             if sequence.stream.demand() is Demand.PREFILL:
                 with self._guard(sequence):
-                    self.runner.prefill(sequence.track, sequence.stream.take_prompt())
+                    self._begin(sequence)
+                    token_ids = sequence.stream.take_prompt()
+                    self.runner.prefill(sequence.track, token_ids)
+                    sequence.tape.end(Prompt(token_ids))
                 break
         return [s for s in due if self._is_open(s) and s.stream.demand() is Demand.DECODE]
 
     def _decode(self, decoding: list[Sequence]) -> list[tuple[Sequence, Spoken]]:
         """One frame for each; what it means to its text stream."""
-        guides, spoken = [], []
+        guides, spoken = list[Guide](), list[tuple[Sequence, Spoken]]()
         for sequence in decoding:
             with self._guard(sequence):
+                self._begin(sequence)
                 guides.append(sequence.stream.guide())
         decoding = [s for s in decoding if self._is_open(s)]
         frames = self.runner.decode_step([s.track for s in decoding], guides)
-        for sequence, frame in zip(decoding, frames, strict=True):
+        for sequence, guide, frame in zip(decoding, guides, frames, strict=True):
             with self._guard(sequence):
                 if isinstance(frame, Exception):
                     raise frame
-                spoken.append((sequence, sequence.stream.accept(frame)))
+                news = sequence.stream.accept(frame)
+                sequence.tape.end(Made(guide, frame, sequence.track.pending, news))
+                spoken.append((sequence, news))
         return spoken
 
     def _vocode(self, spoken: list[tuple[Sequence, Spoken]]) -> None:
@@ -286,6 +318,31 @@ class Engine:
                 self._frames += len(news.frames)
                 if len(samples) or news.words:
                     self._hand_out(sequence, AudioChunk(sequence.name, sequence.samples, samples, news.words))
+
+    def _begin(self, sequence: Sequence) -> None:
+        """Note where an utterance stands before something is done for it."""
+        unheard_s = self._scheduler.lead_s(sequence.name) + RECALL_S
+        heard = sequence.samples - int(unheard_s * self.info.sample_rate)
+        sequence.tape.begin(sequence.samples, max(sequence.heard, heard))
+
+    def _revise(self, sequence: Sequence, start: int, text: str, heard_ms: float) -> None:
+        sequence.heard = max(sequence.heard, math.ceil(heard_ms * self.info.sample_rate / 1000))
+        rewound = sequence.tape.revise(start, text, sequence.heard)
+        if rewound.samples is not None:
+            void = sequence.samples - rewound.samples
+            sequence.samples, sequence.frames = rewound.samples, sequence.frames - rewound.frames
+            sequence.held = [chunk for chunk in sequence.held if chunk.first_sample < sequence.samples]
+            self._scheduler.retract(sequence.name, void / self.info.sample_rate)
+            self._samples -= void
+            self._frames -= rewound.frames
+            self._discarded_frames += rewound.frames
+        self._scheduler.limit_lead(sequence.name, REVISED_LEAD_S)
+        self._release(sequence)
+        at = sequence.samples
+        self._outbox.append(Revised(sequence.name, start, rewound.kept_to, rewound.resumes_at, at))
+        if rewound.words:
+            self._outbox.append(AudioChunk(sequence.name, at, np.zeros(0, np.float32), rewound.words))
+        self._revisions += 1
 
     def _hand_out(self, sequence: Sequence, chunk: AudioChunk) -> None:
         sequence.samples += len(chunk.samples)

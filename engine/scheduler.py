@@ -4,6 +4,7 @@ Each utterance has a play-out deadline: the moment its listener runs dry, if pla
 never stopped. The listener who runs dry first is served first; an utterance that is far enough ahead waits.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ class Playout:
     deadline_s: float
     """When the audio made so far has been played; before the first chunk: when the utterance was added."""
     is_paused: bool = False
+    most_lead_s: float = math.inf
+    """How far ahead of its listener this one is made at most."""
 
 
 class Scheduler:
@@ -62,6 +65,14 @@ class Scheduler:
         playout = self._playouts[utterance_id]
         playout.deadline_s = max(playout.deadline_s, self._clock()) + audio_s
 
+    def retract(self, utterance_id: str, audio_s: float) -> None:
+        """Take back ``audio_s`` seconds that were recorded and have not been played."""
+        self._playouts[utterance_id].deadline_s -= audio_s
+
+    def limit_lead(self, utterance_id: str, most_s: float) -> None:
+        """Never make this utterance further ahead of its listener than that."""
+        self._playouts[utterance_id].most_lead_s = most_s
+
     def lead_s(self, utterance_id: str) -> float:
         """Seconds of audio the listener still has; 0 when it has run dry or heard nothing yet."""
         return max(0.0, self._playouts[utterance_id].deadline_s - self._clock())
@@ -73,11 +84,7 @@ class Scheduler:
     def select(self, ready: Iterable[str]) -> list[str]:
         """The at most ``max_batch`` of ``ready`` to serve now, most urgent first; ties go to the one added first."""
         now = self._clock()
-        due = [
-            name
-            for name in ready
-            if not self._playouts[name].is_paused and self._playouts[name].deadline_s - now <= self.max_lead_s
-        ]
+        due = [name for name in ready if not self._playouts[name].is_paused and self._wait_s(name, now) <= 0]
         return self.by_deadline(due)[: self.max_batch]
 
     def by_deadline(self, names: Iterable[str]) -> list[str]:
@@ -87,9 +94,10 @@ class Scheduler:
 
     def next_due_s(self, ready: Iterable[str]) -> float | None:
         """Seconds until one of ``ready`` may be served: 0 means now, None never (without an event from outside)."""
-        waits = [
-            max(0.0, self._playouts[name].deadline_s - self._clock() - self.max_lead_s)
-            for name in ready
-            if not self._playouts[name].is_paused
-        ]
+        waits = [max(0.0, self._wait_s(name, self._clock())) for name in ready if not self._playouts[name].is_paused]
         return min(waits, default=None)
+
+    def _wait_s(self, name: str, now: float) -> float:
+        """Seconds until the utterance is no longer too far ahead; negative: it is not."""
+        playout = self._playouts[name]
+        return playout.deadline_s - now - min(self.max_lead_s, playout.most_lead_s)

@@ -181,8 +181,10 @@ class AlignedStream:
             return Demand.END
         if self._stop is not None:
             return Demand.DECODE
-        needed = self._word_end(self._place.b) + self.settings.look_ahead
-        return Demand.DECODE if needed < len(self._text.symbols) else Demand.WAIT
+        known = len(self._text.symbols)
+        # Behind a revision the pointer may be on a space whose next word is not there yet.
+        is_known = self._place.b < known and self._word_end(self._place.b) + self.settings.look_ahead < known
+        return Demand.DECODE if is_known else Demand.WAIT
 
     def take_prompt(self) -> tuple[int, ...]:
         """Never called: the voice's own prompt is all there is."""
@@ -242,8 +244,8 @@ class AlignedStream:
     @property
     def is_resting(self) -> bool:
         """Whether the pointer is on a silence between sentences."""
-        now = self._place
-        return 0 < now.a == now.b and self._text.symbols[now.b] == SILENCE
+        now, symbols = self._place, self._text.symbols
+        return 0 < now.a == now.b < len(symbols) and symbols[now.b] == SILENCE
 
     def renew(self) -> None:
         """Go on from this silence as from the first one: what was before it is no longer shown."""

@@ -1,0 +1,199 @@
+"""Going back in an utterance: what was made of it lately, and how to take it back.
+
+Every frame, prompt and renewed context is an entry of the utterance's tape; every few entries hold a snapshot. To go
+back, the snapshot before is restored and what lies between is replayed, not drawn again. Nothing that has been heard is
+taken back, so what is certainly heard is forgotten.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import Tensor
+
+from engine.core import WordTiming
+from engine.runner import Runner, Track, TrackSnapshot
+from engine.script import Script
+from engine.streams.base import Demand, Frame, Guide, Spoken, TextStream
+from engine.voices.book import ReadyVoice
+
+SNAPSHOT_ENTRIES = 4
+"""From one snapshot to the next."""
+MOST_SNAPSHOTS = 48
+"""Then every second one goes, so that memory is bounded however much is unheard."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Prompt rows were prefilled."""
+
+    token_ids: tuple[int, ...]
+
+    def again(self, stream: TextStream) -> Spoken | None:
+        """Take the stream on if it asks for the same."""
+        if stream.demand() is not Demand.PREFILL:
+            return None
+        before = stream.place()
+        if stream.take_prompt() == self.token_ids:
+            return Spoken()
+        stream.go_to(before)
+        return None
+
+    def replay(self, runner: Runner, track: Track) -> None:
+        """Do to the track what was done."""
+        runner.prefill(track, self.token_ids)
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """The context went back to the voice."""
+
+    voice: ReadyVoice
+
+    def again(self, stream: TextStream) -> Spoken | None:
+        """Take the stream on if it rests here, too."""
+        if not stream.is_resting:
+            return None
+        stream.renew()
+        return Spoken()
+
+    def replay(self, runner: Runner, track: Track) -> None:
+        """Do to the track what was done."""
+        runner.renew(track, self.voice)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A frame was made: ``row`` [1 + C] of the decoder, and what the stream took it for."""
+
+    guide: Guide
+    frame: Frame
+    row: Tensor
+    spoken: Spoken
+
+    def again(self, stream: TextStream) -> Spoken | None:
+        """Take the stream on if the same frame would be made."""
+        if stream.demand() is not Demand.DECODE or stream.guide() != self.guide:
+            return None
+        return stream.accept(self.frame)
+
+    def replay(self, runner: Runner, track: Track) -> None:
+        """Do to the track what was done."""
+        runner.replay(track, self.guide, self.row, self.spoken.frames)
+
+
+@dataclass
+class Entry:
+    """Something that was done, and how things stood before."""
+
+    samples: int
+    """Made before, of the whole utterance."""
+    place: Any
+    snapshot: TrackSnapshot | None
+    work: Prompt | Renewal | Made | None = None
+    """None while it is being done."""
+
+
+@dataclass(frozen=True)
+class Rewound:
+    """What a revision has led to: see ``core.Revised``."""
+
+    kept_to: int
+    resumes_at: int
+    samples: int | None
+    """That are left; None: nothing was taken back."""
+    frames: int
+    """Taken back."""
+    words: tuple[WordTiming, ...]
+    """Words of audio that stays which are told differently now."""
+
+
+class Tape:
+    """What was done for one utterance since the last audio that is certainly heard."""
+
+    def __init__(self, runner: Runner, track: Track, stream: TextStream, script: Script) -> None:
+        self._runner, self._track, self._stream, self._script = runner, track, stream, script
+        self._entries: list[Entry] = []
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all snapshots."""
+        snapshots = [entry.snapshot for entry in self._entries if entry.snapshot is not None]
+        bases = {id(snapshot.base): snapshot.base.nbytes for snapshot in snapshots if snapshot.base is not None}
+        return sum(snapshot.nbytes for snapshot in snapshots) + sum(bases.values())
+
+    def begin(self, samples: int, heard: int) -> None:
+        """Something is about to be done, after so many ``samples``; those before ``heard`` will never be taken back."""
+        is_due = all(entry.snapshot is None for entry in self._entries[1 - SNAPSHOT_ENTRIES :])
+        snapshot = self._runner.snapshot(self._track) if is_due else None
+        self._entries.append(Entry(samples, self._stream.place(), snapshot))
+        if is_due:
+            self._forget(heard)
+
+    def end(self, work: Prompt | Renewal | Made) -> None:
+        """It was done."""
+        self._entries[-1].work = work
+
+    def renew(self, voice: ReadyVoice) -> None:
+        """Take the track back to the voice's rows; snapshots from before keep what that takes away."""
+        base = self._runner.keep(self._track)
+        for entry in self._entries:
+            if entry.snapshot is not None and entry.snapshot.base is None:
+                entry.snapshot = replace(entry.snapshot, base=base)
+        self._runner.renew(self._track, voice)
+        self.end(Renewal(voice))
+
+    def revise(self, start: int, text: str, heard: int) -> Rewound:
+        """Other text from ``start`` on: go back to where that makes a difference, but not before sample ``heard``.
+
+        Raises what ``Script.revise`` raises; nothing has changed then.
+        """
+        live, total = self._stream.place(), len(self._entries)
+        first = next((i for i, entry in enumerate(self._entries) if entry.samples >= heard), total)
+        place = self._entries[first].place if first < total else live
+        self._stream.go_to(place)
+        try:
+            kept_to, resumes_at = self._script.revise(start, text, self._stream.reached)
+        except Exception:
+            self._stream.go_to(live)
+            raise
+        self._stream.go_to(place)
+        words = list[WordTiming]()
+        for i, entry in enumerate(self._entries[first:], first):
+            self._script.read()
+            entry.place = self._stream.place()
+            assert entry.work is not None
+            spoken = entry.work.again(self._stream)
+            if spoken is None:
+                return Rewound(kept_to, resumes_at, *self._go_back(i), tuple(words))
+            if isinstance(entry.work, Made) and spoken != entry.work.spoken:
+                words += spoken.words
+                entry.work = replace(entry.work, spoken=spoken)
+        return Rewound(kept_to, resumes_at, None, 0, tuple(words))
+
+    def _go_back(self, index: int) -> tuple[int, int]:
+        """Undo the entries from ``index`` on; returns the samples that are left, and the frames taken back."""
+        at = max(i for i, entry in enumerate(self._entries[: index + 1]) if entry.snapshot is not None)
+        snapshot = self._entries[at].snapshot
+        assert snapshot is not None
+        self._runner.restore(self._track, snapshot)
+        for entry in self._entries[at:index]:
+            assert entry.work is not None
+            entry.work.replay(self._runner, self._track)
+        gone = self._entries[index:]
+        self._stream.go_to(gone[0].place)
+        del self._entries[index:]
+        return gone[0].samples, sum(len(entry.work.spoken.frames) for entry in gone if isinstance(entry.work, Made))
+
+    def _forget(self, heard: int) -> None:
+        """Let go of what lies before sample ``heard``, and of snapshots beyond the bound."""
+        held = [i for i, entry in enumerate(self._entries) if entry.snapshot is not None]
+        first = max((i for i in held if self._entries[i].samples <= heard), default=0)
+        if first:
+            del self._entries[:first]
+            live = self._stream.place()
+            self._stream.go_to(self._entries[0].place)
+            self._script.forget(self._stream.reached)
+            self._stream.go_to(live)
+        elif len(held) > MOST_SNAPSHOTS:
+            for i in held[1::2]:
+                self._entries[i].snapshot = None
