@@ -32,8 +32,6 @@ class Manifest:
     """Phonemes the model reads: symbols 2, 3, .. of the aligned stream. None: it reads the text itself."""
     cues: bool = False
     """Whether a model that reads text understands directions in it: ``[sighs]``, ``<whisper>..</whisper>``."""
-    cues: bool = False
-    """Whether a model that reads text understands directions in it: ``[sighs]``, ``<whisper>..</whisper>``."""
     languages: tuple[str, ...] = ("en",)
     licence: str = "Apache-2.0"
     notes: tuple[str, ...] = ()
@@ -47,8 +45,6 @@ class Manifest:
             raise ConfigError(f"{KEY}.text_stream is {self.text_stream!r}; known are {', '.join(TEXT_STREAMS)}")
         if self.text_stream == "aligned" and not (self.alphabet and self.voices):
             raise ConfigError(f"{KEY}: an aligned text stream needs an alphabet and voices")
-        if self.cues and self.alphabet:
-            raise ConfigError(f"{KEY}: cues are for a model that reads text, not the phonemes of an alphabet")
         if self.cues and self.alphabet:
             raise ConfigError(f"{KEY}: cues are for a model that reads text, not the phonemes of an alphabet")
 
@@ -77,8 +73,6 @@ class Manifest:
         for name in ("name", "text_stream", "alphabet", "licence"):
             if not isinstance(given.get(name, ""), str):
                 raise ConfigError(f"{KEY}.{name} must be a string")
-        if not isinstance(given.get("cues", False), bool):
-            raise ConfigError(f"{KEY}.cues must be true or false")
         if not isinstance(given.get("cues", False), bool):
             raise ConfigError(f"{KEY}.cues must be true or false")
         rows = given.get("renew_rows", cls.renew_rows)
