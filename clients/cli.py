@@ -24,6 +24,7 @@ class Command:
 COMMANDS = {
     "say": Command("speak a text, or standard input while it is being written", "clients.commands.say:main"),
     "serve": Command("start the server and its web page", "clients.commands.serve:main"),
+    "voice": Command("make voices of recordings, list them, remove them", "clients.commands.voice:main"),
     "doctor": Command("check this machine: model, speed, what it can serve", "engine.doctor:main"),
     "bench": Command("measure latency, speed and quality", "clients.bench.cli:main", "eval"),
     "train": Command("train the built-in voice model from nothing", "engine.train.cli:main", "train"),

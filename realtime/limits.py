@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from realtime.protocol import MAX_RECORDING_BYTES
 from realtime.strict import bounded
 
 
@@ -29,7 +30,7 @@ class LimitSettings:
     """.. until no more than this is left."""
     outbox_max_bytes: int = bounded(4 * 1024 * 1024, low=64 * 1024)
     """With more than this unsent in spite of the pause, the session is closed as a slow reader."""
-    voice_bytes: int = bounded(33 * 1024 * 1024, low=64 * 1024, high=1024**3)
+    voice_bytes: int = bounded(MAX_RECORDING_BYTES + 1024 * 1024, low=64 * 1024, high=1024**3)
     """Of a request for a voice, recordings included."""
     bad_messages: int = bounded(100, low=1)
     """Messages a session may send that cannot be read."""

@@ -37,6 +37,12 @@ Precision = Literal["exact", "estimated"]
 LagPolicy = Literal["skip", "speed"]
 MIN_LAG_MS, MAX_LAG_MS = 500, 600_000
 
+CONSENT_NOTICE = (
+    "Make voices only of people who have agreed to it, and tell listeners that the speech is made by a machine."
+)
+"""Told to everybody who makes a voice from a recording."""
+MAX_RECORDING_BYTES = 32 * 1024 * 1024
+
 
 class ErrorCode(StrEnum):
     """Every ``code`` an `Error` may carry."""

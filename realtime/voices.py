@@ -13,12 +13,10 @@ from engine.core import ModelInfo, Recording
 from realtime.bridge import Bridge
 from realtime.commands import VoiceAnswer
 from realtime.limits import LimitSettings
+from realtime.protocol import CONSENT_NOTICE
 
 logger = logging.getLogger(__name__)
 
-NOTICE = (
-    "Make voices only of people who have agreed to it, and say where you use one that the speech is made by a machine."
-)
 MOST_RECORDINGS = 8
 MOST_FIELD_BYTES = 16 * 1024
 STATUSES = {
@@ -82,7 +80,7 @@ class VoiceRoutes:
         if failure := _failure(answer):
             return failure
         logger.info("voice %s made of %d recordings", name, len(recordings))
-        return JSONResponse({"id": name, "notice": NOTICE}, 201)
+        return JSONResponse({"id": name, "notice": CONSENT_NOTICE}, 201)
 
     async def _read(self, request: Request) -> tuple[str, list[Recording]]:
         """Name and recordings of the form: ``name``, then for each recording ``audio`` and ``transcript``.

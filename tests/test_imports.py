@@ -12,8 +12,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("engine", "realtime", "clients", "deploy")
 STARTERS = {"clients/commands/serve.py", "clients/commands/private_server.py"}
 """They run the server in their own process, so they import it; nobody imports them before that is asked for."""
-LAZY_STARTERS = {"clients/commands/say.py"}
-"""They import what they start inside the function that starts it."""
+LAZY_STARTERS = {"clients/commands/say.py", "clients/commands/voice.py"}
+"""They import what they start, or the engine for a model's folder, inside the function that needs it."""
 
 
 def sources(package: str) -> list[Path]:

@@ -96,6 +96,10 @@ class VoiceBook:
             "recording; a model whose codec has an encoder, such as Drama 3, can"
         )
 
+    def remake(self, name: str) -> None:
+        """Make a stored voice anew, for this model, from its codes. Raises as ``make``."""
+        raise NoCloningError("this model has learned its voices; none of them is made of recordings")
+
     def keep(self, made: MadeVoice) -> None:
         """Take in what ``make`` has made."""
         raise AssertionError("nothing is made here")

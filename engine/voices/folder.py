@@ -1,10 +1,11 @@
 """The folder with a model's voices from recordings. It is the truth: whoever uses a voice looks there."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import UnknownVoiceError, VoiceError
+from engine.errors import UnknownVoiceError, VoiceError, VoiceExistsError
 from engine.voices.files import Label, StoredVoice, load_voice, read_label, save_voice
 
 NAME_RULE = "1 to 64 of a-z, 0-9, '-' and '_', the first a letter or figure"
@@ -61,6 +62,14 @@ class VoiceFolder:
         except (OSError, VoiceError):
             return None
         return Signature(status.st_ino, status.st_mtime_ns, status.st_size)
+
+    def check_free(self, name: str, taken: Collection[str]) -> None:
+        """Raise ``VoiceError`` if no new voice may be called so; ``taken``: names of the model's own."""
+        check_name(name)
+        if name in taken:
+            raise VoiceError(f"{name!r} is the model's own voice; choose another name")
+        if self.signature(name) is not None:
+            raise VoiceExistsError(f"there is a voice {name!r} already; remove it first, or choose another name")
 
     def load(self, name: str) -> StoredVoice:
         """Read a voice. Raises ``UnknownVoiceError`` and ``VoiceError``."""

@@ -4,9 +4,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
 from engine.core import ClonedVoice, Recording
-from engine.errors import UnknownVoiceError, VoiceError, VoiceExistsError
+from engine.errors import UnknownVoiceError
 from engine.voices.book import MadeVoice, ReadyVoice, VoiceBook, VoicePrefix
-from engine.voices.folder import Signature, VoiceFolder, check_name
+from engine.voices.folder import Signature, VoiceFolder
 from engine.voices.maker import VoiceMaker
 
 KEPT_BYTES = 1024**3
@@ -76,9 +76,9 @@ class VoiceLibrary(VoiceBook):
 
     def make(self, name: str, recordings: Sequence[Recording]) -> MadeVoice:
         """Make and store a new voice; any thread may call it. Raises ``VoiceError``, ``ClipError``, ``TextError``."""
-        self._check_free(name)
+        self.folder.check_free(name, self._prefixes)
         stored, ready = self.maker.make(recordings)
-        self._check_free(name)
+        self.folder.check_free(name, self._prefixes)
         self.folder.save(name, stored)
         return MadeVoice(name, ready, self.folder.signature(name))
 
@@ -104,13 +104,6 @@ class VoiceLibrary(VoiceBook):
         except UnknownVoiceError:
             super().remove(name)
         self._loaded.pop(name, None)
-
-    def _check_free(self, name: str) -> None:
-        check_name(name)
-        if name in self._prefixes:
-            raise VoiceError(f"{name!r} is the model's own voice; choose another name")
-        if self.folder.signature(name) is not None:
-            raise VoiceExistsError(f"there is a voice {name!r} already; remove it first, or choose another name")
 
     def _hold(self, name: str, signature: Signature, voice: ReadyVoice) -> None:
         self._loaded[name] = signature, voice

@@ -1,0 +1,87 @@
+"""Voices of a model folder without a server: added, listed, made anew, removed."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.core import Recording
+from engine.engine import UNDERSTUDY
+from engine.errors import NoCloningError, VoiceError
+from engine.loading import load_parts
+from engine.manifest import PLAIN_VOICE, Manifest
+from engine.voices.folder import VoiceFolder
+from engine.voices.identity import model_identity
+from engine.voices.opening import VOICES_FOLDER
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which model, and where its voices from recordings lie. None: the understudy; ``voices`` in the model's folder."""
+
+    model: Path | None = None
+    voices: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The model's."""
+        return self.model or UNDERSTUDY
+
+    @property
+    def voice_folder(self) -> VoiceFolder:
+        """Of voices from recordings."""
+        return VoiceFolder(self.voices or self.folder / VOICES_FOLDER)
+
+
+@dataclass(frozen=True)
+class ListedVoice:
+    """A line of the list."""
+
+    name: str
+    recordings: int = 0
+    """0: the model's own."""
+    duration_s: float = 0.0
+    problem: str | None = None
+
+
+def list_voices(place: Place) -> list[ListedVoice]:
+    """All voices, without loading the model. Raises ``ConfigError``."""
+    manifest = Manifest.from_folder(place.folder)
+    own = manifest.voices or (PLAIN_VOICE,)
+    listed = [ListedVoice(name) for name in own]
+    if manifest.voices:
+        return listed
+    identity = model_identity(place.folder)
+    for name, entry in place.voice_folder.entries().items():
+        label, problem = entry.label, entry.problem
+        if label is None:
+            listed.append(ListedVoice(name, problem=problem or "it cannot be read"))
+            continue
+        if label.model != identity:
+            problem = f"made for another model ({label.model_name}): `footlights voice remake {name}`"
+        listed.append(ListedVoice(name, len(label.transcripts), label.duration_s, problem))
+    return listed
+
+
+def add_voice(place: Place, name: str, recordings: list[Recording]) -> None:
+    """Load the model and make a voice. Raises ``VoiceError``, ``ClipError``, ``TextError``, ``ConfigError``."""
+    manifest = Manifest.from_folder(place.folder)
+    if manifest.voices:
+        raise NoCloningError(
+            f"{manifest.name} has learned its voices ({', '.join(manifest.voices)}) and cannot take another from a "
+            "recording; name a model whose codec has an encoder, such as Drama 3, with --model"
+        )
+    place.voice_folder.check_free(name, (PLAIN_VOICE,))
+    load_parts(place.folder, voices_folder=place.voices).voices.make(name, recordings)
+
+
+def remake_voice(place: Place, name: str) -> None:
+    """Load the model and make a stored voice anew from its codes. Raises as ``add_voice``."""
+    place.voice_folder.load(name)
+    load_parts(place.folder, voices_folder=place.voices).voices.remake(name)
+
+
+def remove_voice(place: Place, name: str) -> None:
+    """Delete a voice. Raises ``UnknownVoiceError``, and ``VoiceError`` for the model's own."""
+    manifest = Manifest.from_folder(place.folder)
+    if name in (manifest.voices or (PLAIN_VOICE,)):
+        raise VoiceError(f"{name!r} is the model's own voice; only voices from recordings can be removed")
+    place.voice_folder.remove(name)
