@@ -5,7 +5,7 @@ an error, a key that changes nothing here (``dtype``, ``pad_token_id``) is let t
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,31 @@ _BACKBONE_OPTIONAL: dict[str, tuple[Any, ...]] = {
     "norm_topk_prob": (True,),
     "sliding_window": (None,),
     "use_sliding_window": (False, None),
+    "attention_chunk_size": (None,),
+    "attn_logit_softcapping": (None,),
+    "final_logit_softcapping": (None,),
+    "rope_scaling": (None,),
+    "mlp_only_layers": ([], None),
+    "decoder_sparse_step": (1, None),
+    "scoring_func": ("softmax", None),
+    "routed_scaling_factor": (1, None),
+    "n_group": (1, None),
+    "topk_group": (1, None),
+    "mamba_ssm_dtype": ("float32", None),
 }
+
+_IDLE_KEYS = frozenset(
+    {
+        *("architectures", "audio_pad_token_id", "bos_token_id", "dtype", "eos_token_id", "footlights"),
+        *("initializer_range", "mlp_layer_types", "output_router_logits", "pad_token_id", "quantization_config"),
+        *("router_aux_loss_coef", "torch_dtype", "transformers_version", "use_cache", "max_seq_len"),
+        *("semantic_start_token_id", "semantic_end_token_id", "text_config", "audio_decoder_config"),
+        *("aligned_text_config", "full_attention_interval", "rope_parameters", "rope_theta", "partial_rotary_factor"),
+        # Stored, and misleading: the tower always rotates neighbours and always norms queries and keys.
+        *("rotary_interleaved", "attention_qk_norm"),
+    }
+)
+"""Keys that change nothing here, or are looked at elsewhere."""
 
 _TOWER_FLAGS: dict[str, tuple[Any, ...]] = {
     "decoder_type": ("codebook_mtp_shared",),
@@ -53,7 +77,24 @@ _TOWER_OPTIONAL: dict[str, tuple[Any, ...]] = {
     "mtp_use_swa": (False, None),
     "sliding_window": (None,),
     "window_size": (None,),
+    "window_attn_skip_freq": (None,),
+    "window_rotary_base": (None,),
+    "num_experts": (0, None),
+    "attention_variant": ("full_attention", None),
     "dropout": (0, None),
+}
+
+_TOWER_SAME = ("text_dim", "shared_enrichment_layers", "vq_feature_placement", "max_seq_len")
+_TOP_FLAGS: dict[str, tuple[Any, ...]] = {
+    "architectures": (["FishOmniModel"],),
+    "model_type": ("fish_omni",),
+    "fish_schema_version": (1,),
+    "speech_template_version": ("reference-bracket-v1",),
+}
+_TOP_OPTIONAL: dict[str, tuple[Any, ...]] = {
+    "audio_encoder_config": (None,),
+    "extra_samplable_token_ids": ([], None),
+    "tie_word_embeddings": (False, None),
 }
 
 
@@ -258,17 +299,7 @@ class ModelConfig:
     def from_dict(cls, values: Mapping[str, Any]) -> "ModelConfig":
         """Read the parsed ``config.json``; raises ``ConfigError`` naming what does not fit."""
         values = _mapping(values, "config.json")
-        _check_flags(values, "config.json", {"architectures": (["FishOmniModel"],), "model_type": ("fish_omni",)}, {})
-        _check_flags(
-            values,
-            "config.json",
-            {"fish_schema_version": (1,), "speech_template_version": ("reference-bracket-v1",)},
-            {
-                "audio_encoder_config": (None,),
-                "extra_samplable_token_ids": ([], None),
-                "tie_word_embeddings": (False, None),
-            },
-        )
+        _check_flags(values, "config.json", _TOP_FLAGS, _TOP_OPTIONAL)
         aligned = values.get("aligned_text_config")
         config = cls(
             backbone=_read_backbone(_mapping(values.get("text_config"), "text_config")),
@@ -386,14 +417,19 @@ class ModelConfig:
             counts["aligned_text"] = tables + (width + 1) * a.hidden_dim + (a.hidden_dim + 1) * h + (h + 1) * 4
         return counts
 
+    def active_parameters(self) -> dict[str, int]:
+        """Weights a frame multiplies with, per part: no table look-ups, chosen experts, emitted rows of the head."""
+        counts, b = self.parameter_counts(), self.backbone
+        for table in ("embedding", "codebook_embeddings", "tower_embeddings"):
+            counts[table] = 0
+        counts["experts"] = counts["experts"] * b.num_experts_per_tok // b.num_experts
+        counts["head"] = self.num_candidates * b.hidden_size
+        return counts
+
     @property
     def active_parameters_per_frame(self) -> int:
-        """Weights a frame multiplies with: no table look-ups, chosen experts only, emitted rows of the head only."""
-        counts, b = self.parameter_counts(), self.backbone
-        tables = ("embedding", "head", "experts", "codebook_embeddings", "tower_embeddings")
-        dense = sum(count for part, count in counts.items() if part not in tables)
-        experts = counts["experts"] * b.num_experts_per_tok // b.num_experts
-        return dense + experts + self.num_candidates * b.hidden_size
+        """All of ``active_parameters``."""
+        return sum(self.active_parameters().values())
 
     @property
     def kv_values_per_row(self) -> int:
@@ -423,6 +459,10 @@ def _read_backbone(values: Mapping[str, Any]) -> BackboneConfig:
         raise ConfigError(f"{where}.mlp_layer_types must be 'moe' for every layer")
     given = {"rope_theta": rope.get("rope_theta"), "partial_rotary_factor": rope.get("partial_rotary_factor")}
     types = values.get("layer_types") or default_layer_types(layers)
+    _require_same_layers(types, values.get("full_attention_interval"))
+    for name, value in given.items():
+        if values.get(name) not in (None, value):
+            raise ConfigError(f"{where}.{name} {values[name]!r} and rope_parameters.{name} {value!r} differ")
     return BackboneConfig(
         **_numbers(BackboneConfig, {**values, **given}, where, but=("layer_types",)), layer_types=tuple(types)
     )
@@ -431,6 +471,10 @@ def _read_backbone(values: Mapping[str, Any]) -> BackboneConfig:
 def _read_tower(values: Mapping[str, Any]) -> TowerConfig:
     where = "audio_decoder_config"
     _check_flags(values, where, _TOWER_FLAGS, _TOWER_OPTIONAL)
+    spec = _mapping(values.get("mtp_spec") or {}, f"{where}.mtp_spec")
+    _check_flags(spec, f"{where}.mtp_spec", {}, {"attention_variant": ("full_attention", None)})
+    if mixture := sorted(name for name in spec if name.startswith(("num_experts", "moe_"))):
+        raise ConfigError(f"{where}.mtp_spec.{mixture[0]} asks for a mixture of experts; the tower has none here")
     tower = TowerConfig(**_numbers(TowerConfig, values, where))
     placement = "backbone_partial" if tower.vq_backbone_codebooks else "mtp_shared_pre"
     same = {
@@ -440,6 +484,39 @@ def _read_tower(values: Mapping[str, Any]) -> TowerConfig:
     }
     _check_flags(values, where, same, {"max_seq_len": (tower.num_codebooks + 1,)})
     return tower
+
+
+def _require_same_layers(types: Sequence[str], interval: Any) -> None:
+    if interval is None:
+        return
+    if type(interval) is not int or interval < 1:
+        raise ConfigError(f"text_config.full_attention_interval must be a positive integer, not {interval!r}")
+    if any((kind == FULL_ATTENTION) != ((i + 1) % interval == 0) for i, kind in enumerate(types)):
+        raise ConfigError(f"text_config.full_attention_interval {interval} and layer_types differ")
+
+
+def unknown_keys(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Keys of a ``config.json`` that nobody here knows and that are not switched off: what they ask for is not done."""
+    sections: tuple[tuple[str, Any, set[str]], ...] = (
+        ("", values, {*_TOP_FLAGS, *_TOP_OPTIONAL}),
+        (
+            "text_config.",
+            values.get("text_config"),
+            {*_BACKBONE_FLAGS, *_BACKBONE_OPTIONAL, *(field.name for field in fields(BackboneConfig))},
+        ),
+        (
+            "audio_decoder_config.",
+            values.get("audio_decoder_config"),
+            {*_TOWER_FLAGS, *_TOWER_OPTIONAL, *_TOWER_SAME, "mtp_spec", *(field.name for field in fields(TowerConfig))},
+        ),
+    )
+    return tuple(
+        f"{prefix}{name}"
+        for prefix, section, known in sections
+        if isinstance(section, Mapping)
+        for name, value in section.items()
+        if name not in known | _IDLE_KEYS and value not in (None, False, 0, "", [], {})
+    )
 
 
 def _read_aligned(values: Mapping[str, Any]) -> AlignedTextConfig:

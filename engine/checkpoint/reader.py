@@ -5,6 +5,7 @@ of everything. Numbers are checked when they are read.
 """
 
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +20,13 @@ from engine.checkpoint.packed import Packed
 from engine.checkpoint.quantisation import Quantisation, read_quantisation
 from engine.checkpoint.safetensors_file import SafetensorsFile
 from engine.checkpoint.stored import Described, PlainForm, Stored
-from engine.config import CONFIG_FILE, ModelConfig, read_json
+from engine.config import CONFIG_FILE, ModelConfig, read_json, unknown_keys
 from engine.errors import WeightsError
 
 INDEX_FILE = "model.safetensors.index.json"
 SINGLE_FILE = "model.safetensors"
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,8 @@ def open_checkpoint(folder: Path) -> CheckpointReader:
     """
     values = read_json(folder / CONFIG_FILE)
     config = ModelConfig.from_dict(values)
+    if unknown := unknown_keys(values):
+        _log.warning("%s asks for what is not known here, and not done: %s", folder / CONFIG_FILE, ", ".join(unknown))
     return CheckpointReader(config, read_quantisation(values.get("quantization_config")), _open_files(folder))
 
 

@@ -115,7 +115,7 @@ def write_synthetic(
 ) -> None:
     """Write a checkpoint into ``folder``, which must be empty or absent. Holds one tensor in memory at a time.
 
-    Borders of shards fall anywhere, even between a matrix and its scales. Raises ``ConfigError`` for a folder that
+    Borders of shards fall anywhere. Raises ``ConfigError`` for a folder that
     is not empty.
     """
     if folder.exists() and any(folder.iterdir()):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.config import AlignedTextConfig, BackboneConfig, ModelConfig, TowerConfig
+from engine.config import AlignedTextConfig, BackboneConfig, ModelConfig, TowerConfig, unknown_keys
 from engine.errors import ConfigError
 from engine.model.decoder import Decoder
 
@@ -135,6 +135,17 @@ def test_layer_kinds_default_to_three_to_one() -> None:
         (changed("text_config", "hidden_size", 1024), "hidden_size"),
         (changed("text_config", "head_dim", 128), "geometry"),
         (changed("text_config", "moe_intermediate_size", 0), "positive"),
+        (changed("text_config", "full_attention_interval", 2), "full_attention_interval 2 and layer_types"),
+        (changed("text_config", "full_attention_interval", "4"), "full_attention_interval must be"),
+        (changed("text_config", "rope_theta", 1e6), "rope_theta"),
+        (changed("text_config", "rope_scaling", {"rope_type": "yarn"}), "rope_scaling"),
+        (changed("text_config", "final_logit_softcapping", 30.0), "softcapping"),
+        (changed("text_config", "scoring_func", "sigmoid"), "scoring_func"),
+        (changed("text_config", "routed_scaling_factor", 2.5), "routed_scaling_factor"),
+        (changed("text_config", "mlp_only_layers", [0]), "mlp_only_layers"),
+        (changed("audio_decoder_config", "window_attn_skip_freq", 2), "window_attn_skip_freq"),
+        (changed("audio_decoder_config", "mtp_spec", {"attention_variant": "sliding"}), "attention_variant"),
+        (changed("audio_decoder_config", "mtp_spec", {"moe_top_k": 2}), "mtp_spec.moe_top_k"),
         (changed("audio_decoder_config", "decoder_type", "fast"), "decoder_type"),
         (changed("audio_decoder_config", "use_moe", True), "use_moe"),
         (changed("audio_decoder_config", "mtp_use_swa", True), "mtp_use_swa"),
@@ -227,3 +238,27 @@ def test_tokens_of_the_band() -> None:
     config = small(lambda: None)
     assert [config.is_semantic(token) for token in (19, 20, 27, 28)] == [False, True, True, False]
     assert config.num_candidates == 9
+
+
+def test_keys_that_agree_with_what_is_computed_are_let_through() -> None:
+    read = changed("text_config", "full_attention_interval", 4)
+    read["text_config"]["rope_theta"] = 1e7
+    read["audio_decoder_config"]["mtp_spec"] = {"attention_variant": "full_attention"}
+    assert ModelConfig.from_dict(read) == released()
+    assert unknown_keys(read) == ()
+
+
+def test_unknown_keys_are_told_unless_they_are_switched_off() -> None:
+    read = changed("text_config", "hyper_connections", 4)
+    read["text_config"] |= {"use_sink": False, "extra_layers": [], "note": None}
+    read["audio_decoder_config"]["residual_scale"] = 0.5
+    read["streaming"] = True
+    assert unknown_keys(read) == ("streaming", "text_config.hyper_connections", "audio_decoder_config.residual_scale")
+
+
+def test_active_parameters_by_part() -> None:
+    active, counts = released().active_parameters(), released().parameter_counts()
+    assert active["experts"] * 32 == counts["experts"]
+    assert active["embedding"] == active["tower_embeddings"] == active["codebook_embeddings"] == 0
+    assert active["head"] == 4097 * 2048
+    assert all(active[part] == counts[part] for part in ("attention", "recurrent", "tower_layers", "tower_heads"))
