@@ -29,10 +29,12 @@ MAX_SERVER_MESSAGE_BYTES = 1024 * 1024
 MAX_JSON_DEPTH = 16
 MAX_CONTEXT_ID_CHARACTERS = 64
 MAX_NAME_CHARACTERS = 128
+MAX_PRONUNCIATION_CHARACTERS = 256
 MIN_SAMPLE_RATE, MAX_SAMPLE_RATE = 8_000, 48_000
 
 Encoding = Literal["pcm_s16le"]
 PolicyName = Literal["eager", "clause", "sentence", "whole"]
+TextFormatName = Literal["plain", "markdown", "ssml"]
 Precision = Literal["exact", "estimated"]
 LagPolicy = Literal["skip", "speed"]
 MIN_LAG_MS, MAX_LAG_MS = 500, 600_000
@@ -125,6 +127,15 @@ class AudioFormat:
 
 
 @dataclass(frozen=True)
+class Pronunciation:
+    """How one word is said: respelled in words of letters, or in the International Phonetic Alphabet."""
+
+    word: str = bounded(low=1, high=MAX_NAME_CHARACTERS)
+    say: str | None = bounded(None, low=1, high=MAX_PRONUNCIATION_CHARACTERS)
+    ipa: str | None = bounded(None, low=1, high=MAX_PRONUNCIATION_CHARACTERS)
+
+
+@dataclass(frozen=True)
 class SessionStart:
     """First message of a socket. The rest are defaults for its contexts; ``words``: send word times."""
 
@@ -134,6 +145,8 @@ class SessionStart:
     language: str | None = _name(None)
     words: bool = True
     policy: PolicyName = "eager"
+    text_format: TextFormatName = "markdown"
+    lexicon: tuple[Pronunciation, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -149,6 +162,9 @@ class ContextOpen:
     policy: PolicyName | None = None
     max_lag_ms: float | None = bounded(None, low=MIN_LAG_MS, high=MAX_LAG_MS)
     lag_policy: LagPolicy | None = None
+    text_format: TextFormatName | None = None
+    lexicon: tuple[Pronunciation, ...] | None = None
+    """Before those of the session."""
 
 
 @dataclass(frozen=True)

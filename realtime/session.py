@@ -7,7 +7,7 @@ full, when the time asked for has come and when the connection is gone.
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from engine.core import AudioChunk, Failed, Finished, ModelInfo, Notice, Policy, Revised, Utterance
+from engine.core import AudioChunk, Failed, Finished, ModelInfo, Notice, Policy, Revised, TextFormat, Utterance
 from realtime.actions import Action, Close, DropAudio, Send, SendAudio, Submit
 from realtime.audio import MessageCutter
 from realtime.commands import (
@@ -24,6 +24,7 @@ from realtime.commands import (
 from realtime.context import Context
 from realtime.limits import LimitSettings
 from realtime.metrics import Metrics
+from realtime.pronunciation import entries_of, lexicon_problem
 from realtime.protocol import (
     DEFAULT_CONTEXT,
     MAX_CLIENT_MESSAGE_BYTES,
@@ -147,6 +148,7 @@ class Session:
         if self._defaults is not None:
             return [self._refuse(ErrorCode.BAD_STATE, "the session has started already")]
         problem = self._unknown_name(message.voice, message.language)
+        problem = problem or lexicon_problem(message.lexicon or (), self._info)
         if problem is not None:
             return [self._refuse(*problem)]
         self._defaults = message
@@ -183,7 +185,9 @@ class Session:
         language = message.language or self._defaults.language or self._info.languages[0]
         context = self._contexts.make(context_id, voice, self._output_rate)
         context.max_lag_ms = message.max_lag_ms
-        problem = self._unknown_name(voice, language)
+        # Entries of the context come last: of two for a word the later one counts.
+        lexicon = (*(self._defaults.lexicon or ()), *(message.lexicon or ()))
+        problem = self._unknown_name(voice, language) or lexicon_problem(lexicon, self._info)
         if problem is None and message.lag_policy == "speed":
             problem = ErrorCode.UNSUPPORTED, "this model cannot speak faster; lag_policy 'skip' leaves text out"
         if problem is None and len(self._contexts) >= self._limits.contexts:
@@ -195,8 +199,15 @@ class Session:
         self._contexts.begin(context)
         self._metrics.contexts.inc()
         self.totals.contexts += 1
-        policy = Policy(message.policy or self._defaults.policy)
-        actions: list[Action] = [Submit(Add(Utterance(context.utterance_id, voice, language, policy)))]
+        utterance = Utterance(
+            context.utterance_id,
+            voice,
+            language,
+            Policy(message.policy or self._defaults.policy),
+            text_format=TextFormat(message.text_format or self._defaults.text_format),
+            lexicon=entries_of(lexicon),
+        )
+        actions: list[Action] = [Submit(Add(utterance))]
         return actions + (self._pause(context, "reader") if self._is_congested else [])
 
     def _append(self, message: TextAppend) -> list[Action]:
