@@ -66,7 +66,7 @@ def create_app(settings: Settings) -> Starlette:
     routes: list[Route | WebSocketRoute | Mount] = [
         WebSocketRoute("/v1/stream", gateway.stream),
         Route("/v1/voices", gateway.voices.collection, methods=["GET", "POST"]),
-        Route("/v1/voices/{name}", gateway.voices.one, methods=["DELETE"]),
+        Route("/v1/voices/{name:path}", gateway.voices.one, methods=["DELETE"]),
         Route("/healthz", gateway.health),
         Route("/readyz", gateway.readiness),
         Route("/metrics", gateway.show_metrics),

@@ -10,7 +10,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit, urlunsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
-from clients.sdk.errors import ClientError, ConnectError, error_from
+from clients.sdk.errors import AuthenticationError, ClientError, ConnectError, error_from
 from realtime.protocol import Error
 
 PATH = "/v1/voices"
@@ -84,6 +84,8 @@ def _call(
 
 
 def _refusal(url: str, status: int, body: bytes) -> ClientError:
+    if status == 401:
+        return AuthenticationError(f"{url} wants a valid API key", code=str(status))
     try:
         said = json.loads(body)["error"]
         return error_from(Error(said["code"], said["message"], retryable=status in (429, 503)))
