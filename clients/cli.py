@@ -27,6 +27,7 @@ COMMANDS = {
     "voice": Command("make voices of recordings, list them, remove them", "clients.commands.voice:main"),
     "doctor": Command("check this machine: model, speed, what it can serve", "engine.doctor:main"),
     "bench": Command("measure latency, speed and quality", "clients.bench.cli:main", "eval"),
+    "quantize": Command("make a smaller copy of a checkpoint: 8 and 4 bits, part by part", "engine.quant.cli:main"),
     "train": Command("train the built-in voice model from nothing", "engine.train.cli:main", "train"),
 }
 

@@ -12,12 +12,12 @@ from rich.console import Console
 from clients.bench import decode, online, report, sentences
 from clients.bench.judges import Judges
 from clients.bench.peers import TEACHER_NAME, open_peers
-from clients.bench.progress import progress
 from clients.bench.quality import Quality, read_all, summarise, wav_keeper, wer_above
 from clients.bench.store import Reading, Store
 from clients.bench.takes import Reader
 from clients.bench.timeline import Timeline
 from engine.errors import ConfigError
+from engine.progress import progress
 
 STREAM_SENTENCES = 2
 """Sentences of a stream whose first audio is timed."""

@@ -15,7 +15,7 @@ QUANT_METHOD = "footlights"
 """``quantization_config.quant_method`` of what is written here."""
 GROUPS = (128, 64, 32)
 BITS = (4, 8, 16)
-METHODS = ("rtn", "gptq", "awq")
+METHODS = ("rtn", "gptq")
 
 _PARTS = (
     ("experts", re.compile(r"\.mlp\.experts\.\d+\.(gate|up|down)_proj\.weight$")),
