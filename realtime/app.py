@@ -67,6 +67,7 @@ def create_app(settings: Settings) -> Starlette:
         WebSocketRoute("/v1/stream", gateway.stream),
         Route("/v1/voices", gateway.voices.collection, methods=["GET", "POST"]),
         Route("/v1/voices/{name:path}", gateway.voices.one, methods=["DELETE"]),
+        Route("/v1/explain", gateway.explain.answer, methods=["POST"]),
         Route("/healthz", gateway.health),
         Route("/readyz", gateway.readiness),
         Route("/metrics", gateway.show_metrics),

@@ -12,7 +12,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from engine.core import AudioChunk, Cancelled, Failed, Finished, ModelInfo, Recording
-from realtime.commands import Abort, Add, AddVoice, Command, LookAtVoices, RemoveVoice, Report, VoiceAnswer, WorkerEvent
+from realtime.commands import (
+    Abort,
+    Add,
+    AddVoice,
+    Command,
+    Explain,
+    Explained,
+    LookAtVoices,
+    RemoveVoice,
+    Report,
+    VoiceAnswer,
+    WorkerEvent,
+)
 from realtime.crew import Crew, WorkerSettings
 from realtime.faults import describe
 from realtime.metrics import Metrics
@@ -20,7 +32,7 @@ from realtime.metrics import Metrics
 logger = logging.getLogger(__name__)
 
 Listener = Callable[[WorkerEvent], None]
-TERMINAL = (Finished, Cancelled, Failed)
+TERMINAL = (Finished, Cancelled, Failed, Explained)
 
 
 class Bridge:
@@ -93,12 +105,13 @@ class Bridge:
     # ------------------------------------------------------------------------------------------ commands
 
     def submit(self, command: Command, listener: Listener | None = None) -> None:
-        """Sends the command; an `Add` needs the ``listener`` for the utterance's events, the last of them terminal.
+        """Sends the command; an `Add` needs the ``listener`` for the utterance's events, the last of them terminal, and
+        so does an `Explain`, which has but one event.
 
         Commands for an utterance that has ended are void. After an `Abort` the listener is not called again.
         """
         utterance_id = command.utterance_id
-        if isinstance(command, Add):
+        if isinstance(command, Add | Explain):
             assert listener is not None, utterance_id
             assert utterance_id not in self._listeners, utterance_id
             self._listeners[utterance_id] = listener

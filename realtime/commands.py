@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from engine.core import EngineEvent, ModelInfo, Recording, Utterance
+from engine.core import EngineEvent, Explanation, ModelInfo, Recording, Utterance
 
 # ---------------------------------------------------------------------------------------------- gateway to worker
 
@@ -109,6 +109,19 @@ class LookAtVoices:
 
 
 @dataclass(frozen=True)
+class Explain:
+    """How would ``text`` be read for ``utterance``? An `Explained` follows, or a `Failed`; nothing is spoken."""
+
+    utterance: Utterance
+    text: str
+
+    @property
+    def utterance_id(self) -> str:
+        """Of the utterance that is none."""
+        return self.utterance.utterance_id
+
+
+@dataclass(frozen=True)
 class Probe:
     """Asks for a sign of life: the next `Report` carries ``number``."""
 
@@ -121,7 +134,7 @@ class Stop:
 
 
 VoiceCommand = AddVoice | RemoveVoice | LookAtVoices
-Command = Add | AppendText | Revise | Flush | Finish | Abort | Pause | Resume
+Command = Add | AppendText | Revise | Flush | Finish | Abort | Pause | Resume | Explain
 
 STALE = "stale"
 """Code of a revision whose ``length`` was another: to be made anew."""
@@ -159,7 +172,15 @@ class Rejected:
     message: str
 
 
-WorkerEvent = EngineEvent | Rejected
+@dataclass(frozen=True)
+class Explained:
+    """Answer to an `Explain`."""
+
+    utterance_id: str
+    explanation: Explanation
+
+
+WorkerEvent = EngineEvent | Rejected | Explained
 
 
 @dataclass(frozen=True)

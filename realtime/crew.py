@@ -27,6 +27,8 @@ class WorkerSettings:
     """Keywords of the factory."""
     model: str | None = None
     """Folder of the checkpoint, short for the keyword ``folder``; None: the factory's default, the understudy."""
+    lexicon: str | None = None
+    """File of pronunciations, short for the keyword ``lexicon``."""
     voices: str | None = None
     """Folder of the voices made of recordings, short for the keyword ``voices``; None: in the checkpoint's folder."""
     has_standby: bool = True
@@ -48,7 +50,7 @@ class WorkerSettings:
     @property
     def factory_arguments(self) -> dict[str, object]:
         """What the factory is called with."""
-        given = {"folder": self.model, "voices": self.voices}
+        given = {"folder": self.model, "voices": self.voices, "lexicon": self.lexicon}
         return self.arguments | {name: value for name, value in given.items() if value is not None}
 
 

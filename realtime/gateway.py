@@ -11,6 +11,7 @@ from starlette.websockets import WebSocket
 from engine.core import ModelInfo
 from realtime.bridge import Bridge
 from realtime.crew import WorkerStartError
+from realtime.explain import ExplainRoute
 from realtime.limits import Admission
 from realtime.metrics import Metrics
 from realtime.protocol import SUBPROTOCOL, CloseCode, ErrorCode
@@ -32,6 +33,7 @@ class Gateway:
         self.bridge = Bridge(settings.worker, self.metrics)
         self.bridge.on_info = self._tell_sessions
         self.voices = VoiceRoutes(self.bridge, settings.limits)
+        self.explain = ExplainRoute(self.bridge)
         self.admission = Admission(settings.limits.sessions)
         self.start_error: WorkerStartError | None = None
         self._drivers: dict[StreamDriver, asyncio.Task[object]] = {}

@@ -71,6 +71,7 @@ OPTIONS = {
         "worker.voices",
         "folder of the voices made of recordings (default: voices/ in the checkpoint's folder)",
     ),
+    "lexicon": ("worker.lexicon", "file of pronunciations (docs/text.md)"),
     "engine": ("worker.factory", "what makes the engine, as module:function"),
     "log-level": ("server.log_level", "debug, info, warning or error"),
 }

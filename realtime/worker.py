@@ -22,6 +22,7 @@ from realtime.commands import (
     Add,
     AppendText,
     Command,
+    Explain,
     Finish,
     Flush,
     Imported,
@@ -38,6 +39,7 @@ from realtime.commands import (
     VoiceCommand,
     WorkerEvent,
 )
+from realtime.explaining import ExplainEngine, Explainer
 from realtime.faults import describe
 from realtime.voice_desk import VoiceDesk, VoiceEngine
 
@@ -47,7 +49,7 @@ DRAIN_S = 0.02
 """Time for commands between two steps."""
 
 
-class EngineLike(VoiceEngine, Protocol):
+class EngineLike(VoiceEngine, ExplainEngine, Protocol):
     """What the loop needs of an engine. Methods raise `FootlightsError`s; `step` returns what happened since."""
 
     def add(self, utterance: Utterance) -> None:
@@ -181,13 +183,16 @@ def run(connection: Connection, engine: EngineLike) -> None:
     """
     lengths = TextLengths()
     desk = VoiceDesk(engine)
+    explainer = Explainer(engine)
     while True:
         events: list[WorkerEvent] = []
         probe = None
         rest_s = math.inf
         # Sleeps until there is something to do, then takes what has come meanwhile, but not for long: those who speak
         # need their frames.
-        while rest_s > 0 and desk.wait(connection, 0.0 if events or probe is not None else engine.idle_s()):
+        while rest_s > 0 and desk.wait(
+            connection, 0.0 if events or probe is not None or explainer.has_work else engine.idle_s()
+        ):
             command = connection.recv()
             started = time.perf_counter()
             if isinstance(command, Stop):
@@ -197,6 +202,8 @@ def run(connection: Connection, engine: EngineLike) -> None:
                 desk.look()
             elif isinstance(command, VoiceCommand):
                 desk.take(command)
+            elif isinstance(command, Explain):
+                explainer.take(command)
             else:
                 events += carry_out(engine, command, lengths)
             rest_s = min(rest_s, DRAIN_S) - (time.perf_counter() - started)
@@ -207,6 +214,7 @@ def run(connection: Connection, engine: EngineLike) -> None:
             step_s = time.perf_counter() - started
             lengths.seen(made)
             events += made
+        events += explainer.step()
         answers, info = desk.collect()
         if events or probe is not None or step_s is not None or answers or info is not None:
             connection.send(Report(tuple(events), step_s, probe, answers, info))

@@ -6,9 +6,10 @@ to be complete: after whitespace, a flush or the end.
 
 import hashlib
 import os
+import re
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,8 +20,10 @@ from engine.core import (
     Cancelled,
     ClonedVoice,
     EngineEvent,
+    Explanation,
     Finished,
     ModelInfo,
+    ReadPiece,
     Recording,
     Revised,
     Utterance,
@@ -88,6 +91,21 @@ class FakeEngine:
         if utterance.utterance_id in self._voices:
             raise UtteranceStateError("id used twice")
         self._voices[utterance.utterance_id] = Voice(utterance)
+
+    def explain(self, utterance: Utterance, text: str) -> Iterator[Explanation | None]:
+        if "<|im_end|>" in text:
+            raise StructuralTokenError("<|im_end|> structures the prompt")
+        if text == "fault":
+            raise ZeroDivisionError
+        pieces = list[ReadPiece]()
+        for found in re.finditer(r"\S+", text):
+            yield None
+            word = found[0]
+            pieces.append(
+                ReadPiece("word", word, SPOKEN.get(word, word), "", *found.span(), utterance.language, "none", 0)
+            )
+        notices = tuple(f"{entry.word} is {entry.say}" for entry in utterance.lexicon)
+        yield Explanation(tuple(pieces), (*notices, str(utterance.text_format)))
 
     def append_text(self, utterance_id: str, text: str) -> None:
         voice = self._voice(utterance_id)
