@@ -26,8 +26,10 @@ COMMANDS = {
     "serve": Command("start the server and its web page", "clients.commands.serve:main"),
     "voice": Command("make voices of recordings, list them, remove them", "clients.commands.voice:main"),
     "doctor": Command("check this machine: model, speed, what it can serve", "engine.doctor:main"),
+    "inspect": Command("tell what a checkpoint is, and whether it fits here", "engine.checkpoint.inspect:main"),
     "bench": Command("measure latency, speed and quality", "clients.bench.cli:main", "eval"),
     "quantize": Command("make a smaller copy of a checkpoint: 8 and 4 bits, part by part", "engine.quant.cli:main"),
+    "quality": Command("compare quantised models with the original", "clients.bench.fidelity:main", "eval"),
     "train": Command("train the built-in voice model from nothing", "engine.train.cli:main", "train"),
 }
 

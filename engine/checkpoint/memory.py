@@ -1,0 +1,101 @@
+"""How much memory this machine has, and how much of it a model would take."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from engine.checkpoint.names import part_of
+from engine.checkpoint.reader import CheckpointReader
+from engine.config import ModelConfig
+from engine.quant.stored import IntegerForm
+
+MAPPED_PARTS = ("embedding", "codebook_embeddings", "tower_embeddings")
+"""Tables: looked up row by row, so they can stay in the file."""
+SPARE_BYTES = 1_000_000_000
+"""Left free for the rest of the process and of the machine."""
+PLANNED_ROWS = 2000
+"""Rows of context that a listener is planned with."""
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """What serving a model takes, in bytes, beside what the machine has."""
+
+    weights: int
+    """Of the decoder, as it is computed with."""
+    tables: int
+    """Stay in the files where they are of the right type; the system may drop their pages at any time."""
+    codec: int
+    per_listener: int
+    """Memory of one utterance of ``PLANNED_ROWS`` rows."""
+    available: int
+    total: int
+
+    @property
+    def needed(self) -> int:
+        """For one listener."""
+        return self.weights + self.codec + self.per_listener
+
+    @property
+    def listeners(self) -> int:
+        """Utterances that fit at once, 0 if the model does not."""
+        free = self.available - SPARE_BYTES - self.weights - self.codec
+        return max(0, free // self.per_listener)
+
+    @property
+    def has_room_for_a_warm_standby(self) -> bool:
+        """Whether a second worker with its own copy of the model fits beside the first."""
+        return self.available - SPARE_BYTES >= 2 * self.needed
+
+
+def plan_memory(reader: CheckpointReader, dtype: torch.dtype, codec_bytes: int) -> MemoryPlan:
+    """The plan for a checkpoint computed with in ``dtype``."""
+    total, available = machine_memory()
+    weights, tables = 0, 0
+    stays_packed = reader.quantisation is not None and isinstance(reader.quantisation.rest, IntegerForm)
+    for name in reader.names():
+        part, values = part_of(name), torch.Size(reader.shape(name)).numel()
+        if part == "head":
+            values = reader.config.num_candidates * reader.config.backbone.hidden_size
+        nbytes = values * dtype.itemsize
+        if part in MAPPED_PARTS:
+            tables += nbytes
+            weights += 0 if reader.stored_bytes(name) == nbytes else nbytes
+        else:
+            weights += min(nbytes, reader.stored_bytes(name)) if stays_packed else nbytes
+    return MemoryPlan(weights, tables, codec_bytes, listener_bytes(reader.config, dtype), available, total)
+
+
+def listener_bytes(config: ModelConfig, dtype: torch.dtype, rows: int = PLANNED_ROWS) -> int:
+    """Memory of one utterance with ``rows`` rows of context."""
+    return rows * config.kv_bytes_per_row(dtype.itemsize) + config.recurrent_state_bytes(dtype.itemsize)
+
+
+def machine_memory() -> tuple[int, int]:
+    """Bytes of memory this process may use: all, and what is free now. The limit of a container counts."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    total = os.sysconf("SC_PHYS_PAGES") * page
+    available = _meminfo().get("MemAvailable", total)
+    for limit, used in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ):
+        most, current = _number(Path(limit)), _number(Path(used))
+        if most is not None and current is not None and most < total:
+            total, available = most, min(available, max(0, most - current))
+    return total, available
+
+
+def _meminfo() -> dict[str, int]:
+    path = Path("/proc/meminfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.endswith(" kB")}
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
