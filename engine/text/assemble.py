@@ -64,6 +64,7 @@ class Assembler:
         self._silent = 0
         """Silent pieces since."""
         self._tags: tuple[str, ...] = ()
+        self._speaker: int | None = None
         self._dash: RawWord | None = None
         """A dash that stands alone behind the last word: a pause, or a minus when a number follows."""
         self._is_address = False
@@ -139,8 +140,18 @@ class Assembler:
             self._silent_word(RawWord(text, start, end, text, is_settled=True, kind=Kind.SILENT))
             return
         word = RawWord(text, start, end, text, is_settled=True, kind=Kind.CUE, visible=f" {text}", tags=self._tags)
+        word.speaker = self._speaker
         self._settle_last("")
         self.words.append(word)
+
+    def speaker(self, number: int, start: int, end: int) -> None:
+        """The words that follow are said by that speaker."""
+        self.line_boundary(Boundary.SENTENCE)
+        self._speaker, text = number, self._original(start, end)
+        word = RawWord(text, start, end, text, is_settled=True, kind=Kind.SPEAKER, speaker=number)
+        word.boundary = Boundary.SENTENCE
+        self.words.append(word)
+        self._last = None
 
     def open_tag(self, tag: str) -> None:
         """The words that follow stand in ``tag``."""
@@ -173,7 +184,7 @@ class Assembler:
         visible = f"{' ' if gap else ''}{said if sounds is None else content}"
         self._has_gap = False
         word = RawWord(self._original(start, end), start, end, content, language=self._language, visible=visible)
-        word.said, word.sounds, word.tags = said, sounds, self._tags
+        word.said, word.sounds, word.tags, word.speaker = said, sounds, self._tags, self._speaker
         first = next((c for c in said if c.isalnum()), "")
         self._settle_last(first)
         self._append(word)
@@ -324,7 +335,7 @@ class Assembler:
             word.kind, word.is_settled = Kind.SILENT, True
             self._silent_word(word)
             return
-        word.tags, pause = self._tags, word.pause
+        word.tags, word.speaker, pause = self._tags, self._speaker, word.pause
         is_quoted = any(c in _CLOSERS for c in after) and word.boundary is Boundary.SENTENCE
         word.is_settled = bool(pause) and not (is_quoted or pause.endswith(".."))
         self._settle_last(next(c for c in core if c.isalnum()))
@@ -342,7 +353,7 @@ class Assembler:
         if piece in OPERATORS:
             self._settle_last("")
             operator = RawWord(text, starts[0], ends[-1], piece, is_settled=True, is_operator=True)
-            operator.visible, operator.tags = f" {piece}", self._tags
+            operator.visible, operator.tags, operator.speaker = f" {piece}", self._tags, self._speaker
             self._append(operator)
         elif piece.strip("-–—―") == "":
             self._dash = RawWord(text, starts[0], ends[-1], "−", is_settled=True, is_operator=True)

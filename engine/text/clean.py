@@ -43,6 +43,9 @@ class CleanSink(Protocol):
     def cue(self, start: int, end: int) -> None:
         """A direction stands there: ``[sighs]``, ``<laugh/>``."""
 
+    def speaker(self, number: int, start: int, end: int) -> None:
+        """What follows is said by that speaker."""
+
     def open_tag(self, tag: str) -> None:
         """A paired tag that means nothing to us opens."""
 

@@ -62,7 +62,8 @@ class TextFront:
         self.chars_received = 0
         """Code points read so far."""
         self._reads_phonemes = reads_phonemes
-        self._guard = StructureGuard()
+        self._has_speakers = has_cues and text_format is TextFormat.MARKDOWN
+        self._guard = StructureGuard(self._has_speakers)
         self._words = Assembler(self._original, primary, reads_phonemes, lexicon.is_dotted)
         self._cleaner = _cleaner(self._words, text_format, primary, reads_phonemes, has_cues)
         self._recent = ""
@@ -98,7 +99,7 @@ class TextFront:
         """Take ``text`` as the next to be read in place of all that was checked but not read; ``before`` is what stands
         in front of it. Raises what ``check`` raises for text.
         """
-        guard = StructureGuard()
+        guard = StructureGuard(self._has_speakers)
         guard.check(before)
         guard.check(text)
         self._guard = guard
@@ -190,7 +191,7 @@ class TextFront:
         return (
             SpokenWord(
                 word.text, spoken, word.start, word.end, "", word.boundary, word.kind, word.language, word.pause_ms,
-                visible, word.tags,
+                visible, word.tags, word.speaker,
             ),
         )  # fmt: skip
 

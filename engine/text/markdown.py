@@ -18,6 +18,7 @@ from engine.text.markup import (
     OPEN_ENTITY,
     OPEN_LIST_NUMBER,
     OPEN_NAMED_EMOJI,
+    SPEAKER,
     TAG_BOUND,
     definition_end,
     first_of,
@@ -263,6 +264,10 @@ class MarkdownCleaner(Cleaner):
         return self._tag(s, i, close, content)
 
     def _tag(self, s: str, i: int, close: int, content: str) -> int:
+        if self._has_cues and (speaker := SPEAKER.fullmatch(content)):
+            self._gap()
+            self._sink.speaker(int(speaker[1]), self._base + i, self._base + close + 1)
+            return close + 1
         effect = tag_effect(content)
         if effect is None:
             self._emit("<", i)

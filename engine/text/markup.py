@@ -19,6 +19,7 @@ TITLE_BOUND = 256
 BULLETS = frozenset("-*+•‣–—")
 ESCAPED_MARKUP = frozenset("*_`~#|[](){}\\")
 ESCAPED_OTHERS = frozenset("+-.!<>$")
+SPEAKER = re.compile(r"\|speaker:([0-9]|1[0-5])\|")
 AUTOLINK = re.compile(r"(?:https?|ftp|mailto):\S+|[\w.+-]+@[\w-]+\.[\w.-]+", re.IGNORECASE)
 ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,7});")
 OPEN_ENTITY = re.compile(r"&#?[A-Za-z0-9]{0,8}")

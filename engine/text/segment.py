@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from engine.core import Policy
 from engine.text.abbreviations import MONTHS
-from engine.text.words import Boundary, SpokenWord
+from engine.text.words import Boundary, Kind, SpokenWord
 
 FEWEST_WORDS = 3
 """Fewer are not spoken alone unless flushed: a lone fragment wanders in accent."""
@@ -13,6 +13,8 @@ FIRST_WORDS = 4
 MOST_FIRST_WORDS = 8
 MOST_WORDS = 32
 MOST_CLAUSE_WORDS = 40
+MOST_SPEAKERS = 3
+"""In one segment: more voices the model does not keep apart."""
 
 _LEANING = {
     "a", "an", "the", "my", "your", "his", "her", "its", "our", "their", "this", "these", "those", "some", "any",
@@ -32,8 +34,9 @@ class ClauseCutter:
     """Groups words into segments by a policy.
 
     EAGER speaks the first 3 to 8 words at once and then longer and longer segments; CLAUSE and SENTENCE cut at their
-    boundaries; WHOLE only at a flush. A cut never falls inside a number with its unit, month or operator. What comes
-    out depends on the words and the flushes alone.
+    boundaries; WHOLE only at a flush, or where a fourth speaker would join. A cut never falls inside a number with its
+    unit, month or operator, nor between a pair of tags unless there are too many words in it. What comes out depends on
+    the words and the flushes alone.
     """
 
     def __init__(self, policy: Policy = Policy.EAGER) -> None:
@@ -64,7 +67,11 @@ class ClauseCutter:
         return [segment]
 
     def _ends_here(self, word: SpokenWord) -> bool:
-        length = len(self._held)
+        length = sum(held.kind is not Kind.SPEAKER for held in self._held)
+        if word.kind is Kind.SPEAKER and self._would_be_crowded(word):
+            return True
+        if word.tags and length < MOST_CLAUSE_WORDS:
+            return False
         if self.policy is Policy.WHOLE or length < FEWEST_WORDS:
             return False
         if word.boundary is Boundary.SENTENCE:
@@ -79,6 +86,12 @@ class ClauseCutter:
         # Leaning words may wait for what they lean on, but not for ever.
         slack = max(MOST_FIRST_WORDS - FIRST_WORDS, most // 4)
         return _is_seam(word) or (length >= most + slack and not _is_number(word)) or length >= 2 * most + slack
+
+    def _would_be_crowded(self, tag: SpokenWord) -> bool:
+        """Whether the speaker named by ``tag`` would be one too many."""
+        # Text before the first tag is that of speaker 0.
+        speakers = {word.speaker or 0 for word in self._held if word.kind is not Kind.SPEAKER}
+        return tag.speaker not in speakers and len(speakers) >= MOST_SPEAKERS
 
 
 def _is_number(word: SpokenWord) -> bool:

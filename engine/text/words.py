@@ -18,6 +18,8 @@ class Kind(StrEnum):
     WORD = "word"
     CUE = "cue"
     """A direction that the model itself understands: ``[sighs]``."""
+    SPEAKER = "speaker"
+    """Who says what follows, for a model that knows speakers: ``<|speaker:1|>``."""
     PAUSE = "pause"
     """A pause asked for (SSML)."""
     SILENT = "silent"
@@ -51,6 +53,8 @@ class SpokenWord:
     """What a model reads that reads text: without markup, a space before it where there was a gap."""
     tags: tuple[str, ...] = ()
     """Paired tags around it that the model understands, the outermost first."""
+    speaker: int | None = None
+    """Who says it, where the text tells."""
 
 
 @dataclass(slots=True)
@@ -77,6 +81,7 @@ class RawWord:
     pause_ms: int = 0
     visible: str = ""
     tags: tuple[str, ...] = ()
+    speaker: int | None = None
     said: str | None = None
     """What is said for it, settled by the markup around it."""
     sounds: str | None = None
