@@ -6,7 +6,8 @@ import numpy as np
 
 COMPARED_CHARACTERS = 400
 """Texts up to this long are compared character by character, longer ones word by word."""
-_TOKEN = re.compile(r"\S+")
+_TOKEN = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]|[^\s\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+"""A word, or one character of a script without spaces."""
 
 
 def resume_at(kept: str, replacement: str) -> int:
@@ -14,11 +15,13 @@ def resume_at(kept: str, replacement: str) -> int:
 
     ``kept`` is matched to that beginning of the replacement, ending with a word, that it is most like: after
     "wreck a nice", "recognise speech" goes on with " speech". A replacement that begins with ``kept`` goes on right
-    after it.
+    after it. Two words never become one.
     """
     if replacement.startswith(kept):
         return len(kept)
-    ends = [0, *(match.end() for match in _TOKEN.finditer(replacement))]
+    ends = [match.end() for match in _TOKEN.finditer(replacement)]
+    if not ends or kept[-1].isspace() or replacement[0].isspace():
+        ends.insert(0, 0)
     words = len(_TOKEN.findall(kept))
     if not words:
         return 0

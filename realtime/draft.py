@@ -13,13 +13,22 @@ from engine.core import Revised
 from engine.revision import resume_at
 from realtime.commands import AppendText, Command, Finish, Flush, Revise
 
+LONGEST_WORD = 64
+"""Characters without a space, beyond which they are taken for a script without spaces."""
+
 
 @dataclass(frozen=True)
 class Outcome:
-    """The spoken text is now: its first ``kept_to`` characters as they were, then the client's from ``resumes_at``."""
+    """The spoken text is now: its first ``kept_to`` characters as they were, then the client's from ``resumes_at``.
 
+    ``is_late``: some of what was to be replaced had to stay.
+    """
+
+    from_char: int
     kept_to: int
     resumes_at: int
+    is_late: bool = False
+    is_skip: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,10 +118,10 @@ class Draft:
         return self._resumes_at + max(0, spoken - len(self._kept))
 
     def outcome(self, from_char: int) -> Outcome:
-        """What has become of a revision from ``from_char`` of the client's text on."""
+        """What has become of a revision from ``from_char`` of the client's text on that changed nothing."""
         if from_char >= self._resumes_at:
-            return Outcome(len(self._kept) + from_char - self._resumes_at, from_char)
-        return Outcome(len(self._kept), self._resumes_at)
+            return Outcome(from_char, len(self._kept) + from_char - self._resumes_at, from_char)
+        return Outcome(from_char, len(self._kept), self._resumes_at)
 
     # ------------------------------------------------------------------------------------------ the client's edits
 
@@ -155,9 +164,9 @@ class Draft:
             return []
         if is_longer and not self.is_finished and (not given or given[-1].isspace() or text[same].isspace()):
             return self.append(text[same:])
-        while same and not text[same - 1].isspace():
-            same -= 1
-        return self._launch(start, start + same, text[same:], heard_ms)
+        # A word is replaced as a whole, also where the client gave only its end.
+        begin = _word_start(given, start + same, self._resumes_at if start >= self._resumes_at else 0)
+        return self._launch(start, begin, (given[:start] + text)[begin:], heard_ms)
 
     def skip(self, spoken_start: int, target: int, heard_ms: float) -> list[Command]:
         """Go on from ``target`` of the client's text after the first ``spoken_start`` characters of the spoken one."""
@@ -169,8 +178,8 @@ class Draft:
 
     # ------------------------------------------------------------------------------------------ the engine's answers
 
-    def revised(self, event: Revised) -> Flight:
-        """The engine has answered the revision under way, which is given; `release` what waited for that."""
+    def revised(self, event: Revised) -> Outcome:
+        """The engine has answered the revision under way; `release` what waited for that."""
         flight = self.flight
         assert flight is not None, event
         kept, resumes_at = self.spoken[: event.kept_to], flight.base + event.resumes_at
@@ -178,7 +187,7 @@ class Draft:
         # Where nothing came too late the two texts are one.
         is_whole = "".join(self._pieces.values())[:resumes_at] == kept
         self._kept, self._resumes_at = ("", 0) if is_whole else (kept, resumes_at)
-        return flight
+        return Outcome(flight.from_char, event.kept_to, resumes_at, event.kept_to > event.start, flight.is_skip)
 
     def reject(self, edit_index: int) -> bool:
         """The engine refused that edit: it is no part of the text. False: edits that built on it went with it."""
@@ -304,9 +313,17 @@ def common_prefix(text: str, other: str) -> int:
     return low
 
 
+def _word_start(text: str, position: int, earliest: int) -> int:
+    """Where the word begins that ``position`` is in; that itself in a script without spaces."""
+    start = position
+    while start > max(earliest, position - LONGEST_WORD) and not text[start - 1].isspace():
+        start -= 1
+    return start if start == earliest or text[start - 1].isspace() else position
+
+
 def _rest(heard: str, text: str) -> str:
     """What is left of a text of which ``heard``, which may differ, was heard."""
     same = common_prefix(heard, text)
-    while 0 < same < len(heard) and not heard[same - 1].isspace():
-        same -= 1
+    if same < len(heard):
+        same = _word_start(heard, same, 0)
     return text[same + resume_at(heard[same:], text[same:]) :]

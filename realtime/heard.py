@@ -30,6 +30,6 @@ def heard_characters(text: str, words: Sequence[WordTiming], played_ms: float, *
 def clinging_end(text: str, words: Sequence[WordTiming], end: int) -> int:
     """``end``, or where the punctuation ends that clings to the word before it."""
     limit = min((word.char_start for word in words if word.char_start >= end), default=len(text))
-    while end < limit and not text[end].isspace():
+    while end < limit and not text[end].isspace() and not text[end].isalnum():
         end += 1
     return min(end, len(text))

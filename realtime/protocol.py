@@ -300,14 +300,15 @@ class TextRevised:
     """What became of one or more `TextRevise`; ``from_char`` is the lowest of theirs.
 
     The text of the context is now: its first ``kept_to`` characters as they were, then the client's own from
-    ``resumes_at`` on. In full effect: ``resumes_at == from_char``. Words sent before with ``char_start >= kept_to`` are
-    void. ``revision``: how many `TextRevise` of this context are answered by now.
+    ``resumes_at`` on. ``late``: some of what was to be replaced had to stay. Words sent before with ``char_start >=
+    kept_to`` are void. ``revision``: how many `TextRevise` of this context are answered by now.
     """
 
     context: str
     from_char: int = dataclasses.field(metadata={"name": "from"})
     kept_to: int
     resumes_at: int
+    late: bool
     revision: int
 
 
@@ -348,6 +349,14 @@ class Heard:
     unspoken: str
     char_end: int
     precision: Precision
+
+
+@dataclass(frozen=True)
+class TextNotice:
+    """Something that the text asks for (a tag of SSML) is done otherwise, or not at all; speech goes on."""
+
+    context: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -392,6 +401,7 @@ ServerMessage = (
     | AudioDiscard
     | TextRevised
     | TextSkipped
+    | TextNotice
     | Cancelled
     | Heard
     | Done
@@ -418,6 +428,7 @@ SERVER_MESSAGES: dict[str, type[ServerMessage]] = {
     "audio.discard": AudioDiscard,
     "text.revised": TextRevised,
     "text.skipped": TextSkipped,
+    "text.notice": TextNotice,
     "cancelled": Cancelled,
     "heard": Heard,
     "done": Done,

@@ -22,6 +22,7 @@ from realtime.commands import (
     WorkerEvent,
 )
 from realtime.context import Context
+from realtime.draft import Outcome
 from realtime.limits import LimitSettings
 from realtime.metrics import Metrics
 from realtime.pronunciation import entries_of, lexicon_problem
@@ -51,6 +52,7 @@ from realtime.protocol import (
     TextAppend,
     TextEnd,
     TextFlush,
+    TextNotice,
     TextRevise,
     TextRevised,
     TextSkipped,
@@ -338,7 +340,7 @@ class Session:
             case Revised():
                 return self._revised(context, event)
             case Notice():
-                return [self._refuse(event.code, event.message, context.context_id)]
+                return [Send(TextNotice(context.context_id, event.message))]
             case _:
                 return self._fail(context, ErrorCode.INTERNAL, "the engine gave the context up", is_retryable=True)
 
@@ -416,13 +418,19 @@ class Session:
             self._metrics.revisions.labels("client").inc()
         elif not context.draft.is_waiting:
             context.revisions_taken = context.revisions
-            return [*_submitted(commands), self._answer(context, from_char)]
+            return [*_submitted(commands), self._answer(context, context.draft.outcome(from_char))]
         return _submitted(commands)
 
-    def _answer(self, context: Context, from_char: int) -> Send:
-        outcome = context.draft.outcome(from_char)
+    def _answer(self, context: Context, outcome: Outcome) -> Send:
         return Send(
-            TextRevised(context.context_id, from_char, outcome.kept_to, outcome.resumes_at, context.revisions_taken)
+            TextRevised(
+                context=context.context_id,
+                from_char=outcome.from_char,
+                kept_to=outcome.kept_to,
+                resumes_at=outcome.resumes_at,
+                late=outcome.is_late,
+                revision=context.revisions_taken,
+            )
         )
 
     def _revised(self, context: Context, event: Revised) -> list[Action]:
@@ -430,23 +438,17 @@ class Session:
             return self._fail(context, ErrorCode.INTERNAL, "the engine revised without being asked", is_retryable=True)
         rewound = context.rewind(event)
         left_off = context.draft.of_client(event.kept_to)
-        flight = context.draft.revised(event)
+        outcome = context.draft.revised(event)
         self._metrics.void_audio_seconds.inc(rewound.void_ms / 1000)
         actions: list[Action] = [DropAudio(context.index, rewound.position)]
         if rewound.was_sent:
             from_ms = round(1000 * rewound.position / self._output_rate, 3)
             actions.append(Send(AudioDiscard(context.context_id, from_ms)))
-        if flight.is_skip:
-            actions += self._skipped(context, left_off)
-        else:
-            actions.append(self._answer(context, flight.from_char))
+        actions += self._skipped(context, outcome, left_off) if outcome.is_skip else [self._answer(context, outcome)]
         return actions + self._release(context) + self._check_lead(context) + self._check_lag(context)
 
-    def _skipped(self, context: Context, left_off: int) -> list[Action]:
-        """The news of a skip from this offset of the client's text; none if the skip came too late."""
-        outcome = context.draft.outcome(left_off)
-        if outcome.resumes_at <= left_off:
-            return []
+    def _skipped(self, context: Context, outcome: Outcome, left_off: int) -> list[Action]:
+        """The news of a skip from this offset of the client's text."""
         skipped = context.draft.text[left_off : outcome.resumes_at]
         lag_ms = round(context.lag_ms, 3)
         return [Send(TextSkipped(context.context_id, outcome.kept_to, outcome.resumes_at, skipped, lag_ms))]

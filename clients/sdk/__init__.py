@@ -21,10 +21,19 @@ from clients.sdk.errors import (
     UnknownLanguageError,
     UnknownVoiceError,
 )
-from clients.sdk.events import AudioEvent, DoneEvent, Event, HeardReport, WordsEvent
+from clients.sdk.events import (
+    AudioEvent,
+    DiscardEvent,
+    DoneEvent,
+    Event,
+    HeardReport,
+    NoticeEvent,
+    RevisedEvent,
+    WordsEvent,
+)
 from clients.sdk.session import DEFAULT_URL, Session, connect
 from clients.sdk.sync import speak, stream
-from realtime.protocol import Word
+from realtime.protocol import Pronunciation, Word
 
 __all__ = [
     "DEFAULT_URL",
@@ -37,9 +46,13 @@ __all__ = [
     "ConnectionLostError",
     "Context",
     "ContextStateError",
+    "DiscardEvent",
     "DoneEvent",
     "Event",
     "HeardReport",
+    "NoticeEvent",
+    "Pronunciation",
+    "RevisedEvent",
     "ServerError",
     "Session",
     "TextError",

@@ -7,8 +7,18 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from clients.sdk.errors import AnswerError, ClientError
-from clients.sdk.events import AudioEvent, DoneEvent, Event, HeardReport, WordsEvent
+from clients.sdk.events import (
+    AudioEvent,
+    DiscardEvent,
+    DoneEvent,
+    Event,
+    HeardReport,
+    NoticeEvent,
+    RevisedEvent,
+    WordsEvent,
+)
 from clients.sdk.inbox import Inbox
+from clients.sdk.manuscript import Manuscript
 from clients.sdk.pauses import with_pauses
 from realtime.protocol import (
     AudioDiscard,
@@ -25,6 +35,10 @@ from realtime.protocol import (
     TextAppend,
     TextEnd,
     TextFlush,
+    TextNotice,
+    TextRevise,
+    TextRevised,
+    TextSkipped,
     Words,
 )
 
@@ -33,7 +47,7 @@ PIECE_CHARACTERS = 8_000
 CANCEL_TIMEOUT_S = 10.0
 ACKNOWLEDGE_EVERY_MS = 100.0
 
-ContextMessage = AudioStart | Words | AudioDiscard | Cancelled | Heard | Done
+ContextMessage = AudioStart | Words | AudioDiscard | TextRevised | TextSkipped | TextNotice | Cancelled | Heard | Done
 
 
 class Link(Protocol):
@@ -63,6 +77,7 @@ class Context:
         self._link = link
         self._opening = opening
         self._inbox = Inbox(max_audio_bytes)
+        self._manuscript = Manuscript()
         self._acknowledge = acknowledge
         self._acknowledged_ms = 0.0
         self._taken_ms = 0.0
@@ -94,7 +109,40 @@ class Context:
     async def append(self, text: str) -> None:
         """More text, verbatim: the caller supplies the spaces. Any length, also a part of a word."""
         for start in range(0, len(text), PIECE_CHARACTERS):
-            await self._link.send(TextAppend(text[start : start + PIECE_CHARACTERS], self.id))
+            piece = text[start : start + PIECE_CHARACTERS]
+            self._manuscript.append(piece)
+            await self._link.send(TextAppend(piece, self.id))
+
+    @property
+    def text(self) -> str:
+        """All that was given: appends and revisions, as if none had come too late."""
+        return self._manuscript.text
+
+    @property
+    def spoken_text(self) -> str:
+        """The text that word times and reports count in: another than `text` where a revision came too late."""
+        return self._manuscript.spoken
+
+    async def revise(self, start: int, text: str) -> None:
+        """Replace everything from character ``start`` of `text` on. What has been heard stays; `RevisedEvent` tells.
+
+        Raises:
+            ValueError: there is no such character.
+        """
+        if not 0 <= start <= len(self.text):
+            raise ValueError(f"no character {start} in a text of {len(self.text)}")
+        head, rest = text[:PIECE_CHARACTERS], text[PIECE_CHARACTERS:]
+        self._manuscript.revise(start, head)
+        await self._link.send(TextRevise(head, start, self.id))
+        await self.append(rest)
+
+    async def change_to(self, text: str) -> None:
+        """Make the whole text this one, by the shortest message that does: for captions, given whole each time."""
+        start, changed = self._manuscript.change_to(text)
+        if start < len(self.text):
+            await self.revise(start, changed)
+        else:
+            await self.append(changed)
 
     async def flush(self) -> None:
         """Speak what was appended so far without waiting for more; more may follow."""
@@ -191,6 +239,19 @@ class Context:
         match message:
             case Words(words=words) if not self._is_cancelling:
                 self._inbox.put(WordsEvent(words))
+            case AudioDiscard(from_ms=from_ms) if not self._is_cancelling:
+                self._inbox.discard(round(from_ms * self._link.sample_rate / 1000))
+                self._taken_ms = min(self._taken_ms, from_ms)
+                self._acknowledged_ms = min(self._acknowledged_ms, from_ms)
+                self._inbox.put(DiscardEvent(from_ms))
+            case TextRevised():
+                self._manuscript.answered(message.kept_to, message.resumes_at, message.revision)
+                self._changed(message.kept_to, is_late=message.late)
+            case TextSkipped():
+                self._manuscript.skipped(message.kept_to, message.resumes_at)
+                self._changed(message.kept_to, skipped=message.skipped)
+            case TextNotice() if not self._is_cancelling:
+                self._inbox.put(NoticeEvent(message.message))
             # A cancelled context ends with its report, also when the cancellation came too late.
             case Done() if not self._is_cancelling:
                 if message.audio_messages != self._sequence:
@@ -202,6 +263,11 @@ class Context:
                 if self._answer is not None and not self._answer.done():
                     self._answer.set_result(self.report)
                 self._inbox.put(self.report)
+
+    def _changed(self, kept_to: int, *, is_late: bool = False, skipped: str = "") -> None:
+        if not self._is_cancelling:
+            self._inbox.forget_words(kept_to)
+            self._inbox.put(RevisedEvent(self.spoken_text, kept_to, is_late, skipped))
 
     def receive_audio(self, message: AudioMessage) -> None:
         """Audio of this context arrived."""

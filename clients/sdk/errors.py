@@ -71,6 +71,7 @@ _CLASSES: dict[str, type[ClientError]] = {
     ErrorCode.BAD_TEXT: TextError,
     ErrorCode.STRUCTURAL_TOKEN: TextError,
     ErrorCode.TEXT_TOO_LONG: TextError,
+    ErrorCode.BAD_REVISION: TextError,
     ErrorCode.UNKNOWN_VOICE: UnknownVoiceError,
     ErrorCode.UNKNOWN_LANGUAGE: UnknownLanguageError,
     ErrorCode.UNKNOWN_CONTEXT: ContextStateError,

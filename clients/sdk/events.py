@@ -51,7 +51,7 @@ class DoneEvent:
 
 @dataclass(frozen=True)
 class HeardReport:
-    """What was heard of a context that was cut short: ``spoken + unspoken`` is all the text it was given.
+    """What was heard of a context that was cut short: ``spoken + unspoken`` is the text as it was to be spoken.
 
     The last event of a cancelled context, and the answer of `Context.cancel`. ``precision`` is ``exact`` if the
     position was told (``played_ms``) and the words have times.
@@ -68,4 +68,33 @@ class HeardReport:
         return cls(message.played_ms, message.spoken, message.unspoken, message.precision)
 
 
-Event = AudioEvent | WordsEvent | DoneEvent | HeardReport
+@dataclass(frozen=True)
+class DiscardEvent:
+    """Drop what was taken from ``from_ms`` on and not played yet: it was revised. The next audio starts there."""
+
+    from_ms: float
+
+
+@dataclass(frozen=True)
+class RevisedEvent:
+    """The text that is spoken has changed: its first ``kept_to`` characters are as they were.
+
+    Words taken before with ``char_start >= kept_to`` are void. ``is_late``: some of what was to be replaced had been
+    heard. ``skipped``: what was left out since the speech was too far behind its text.
+    """
+
+    text: str
+    """All of it, as it is spoken."""
+    kept_to: int
+    is_late: bool = False
+    skipped: str = ""
+
+
+@dataclass(frozen=True)
+class NoticeEvent:
+    """Something that the text asks for is done otherwise, or not at all; speech goes on."""
+
+    message: str
+
+
+Event = AudioEvent | WordsEvent | DiscardEvent | RevisedEvent | NoticeEvent | DoneEvent | HeardReport

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections import deque
+from dataclasses import replace
 
 from clients.sdk.errors import ClientError
-from clients.sdk.events import AudioEvent, DoneEvent, Event, HeardReport
+from clients.sdk.events import BYTES_PER_SAMPLE, AudioEvent, DoneEvent, Event, HeardReport, WordsEvent
 
 
 class Inbox:
@@ -45,6 +46,26 @@ class Inbox:
         self._audio_bytes = 0
         self._has_room.set()
 
+    def discard(self, first_sample: int) -> None:
+        """Forget the audio from that sample on: it was revised."""
+        entries, self._entries = self._entries, deque()
+        for entry in entries:
+            self._count(entry, -1)
+            kept = _before(entry, first_sample) if isinstance(entry, AudioEvent) else entry
+            if kept is not None:
+                self._entries.append(kept)
+                self._count(kept, 1)
+
+    def forget_words(self, char_start: int) -> None:
+        """Forget the words from that character on: the text was revised."""
+        entries = [
+            WordsEvent(tuple(word for word in entry.words if word.char_start < char_start))
+            if isinstance(entry, WordsEvent)
+            else entry
+            for entry in self._entries
+        ]
+        self._entries = deque(entry for entry in entries if not isinstance(entry, WordsEvent) or entry.words)
+
     async def room(self) -> None:
         """Returns when there is less audio than the bound."""
         await self._has_room.wait()
@@ -76,3 +97,9 @@ class Inbox:
                 self._has_room.set()
             else:
                 self._has_room.clear()
+
+
+def _before(event: AudioEvent, first_sample: int) -> AudioEvent | None:
+    """The event without the samples from that one on; None if none is left."""
+    kept = (first_sample - event.first_sample) * BYTES_PER_SAMPLE
+    return replace(event, pcm=event.pcm[:kept]) if kept > 0 else None

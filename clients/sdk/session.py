@@ -5,6 +5,7 @@ import itertools
 import json
 import logging
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit, urlunsplit
@@ -39,10 +40,12 @@ from realtime.protocol import (
     Ping,
     PolicyName,
     Pong,
+    Pronunciation,
     ProtocolError,
     ServerMessage,
     SessionReady,
     SessionStart,
+    TextFormatName,
     decode_audio,
     decode_server,
     encode,
@@ -62,6 +65,8 @@ def connect(
     sample_rate: int | None = None,
     words: bool = True,
     policy: PolicyName = "eager",
+    text_format: TextFormatName = "markdown",
+    lexicon: Sequence[Pronunciation] = (),
     api_key: str | None = None,
     buffer_s: float = 60.0,
     open_timeout_s: float = 10.0,
@@ -74,6 +79,8 @@ def connect(
         sample_rate: of the audio, in Hz; None: the model's own.
         words: whether word times are sent.
         policy: how much text to wait for before speaking it.
+        text_format: what is markup in the text.
+        lexicon: how words are said, before what the server has for them.
         api_key: sent as a bearer token.
         buffer_s: audio a context may hold that nobody takes. When it is full nothing more is read from the socket,
             for any context, until some is taken.
@@ -82,7 +89,8 @@ def connect(
     Raises (on entering):
         AuthenticationError, BusyError, ConnectError, UnknownVoiceError, UnknownLanguageError.
     """
-    start = SessionStart(PROTOCOL_VERSION, voice, AudioFormat(sample_rate=sample_rate), language, words, policy)
+    audio = AudioFormat(sample_rate=sample_rate)
+    start = SessionStart(PROTOCOL_VERSION, voice, audio, language, words, policy, text_format, tuple(lexicon) or None)
     return Session(stream_url(url), start, api_key, buffer_s=buffer_s, open_timeout_s=open_timeout_s)
 
 
@@ -147,13 +155,18 @@ class Session:
         voice: str | None = None,
         language: str | None = None,
         policy: PolicyName | None = None,
+        text_format: TextFormatName | None = None,
+        lexicon: Sequence[Pronunciation] = (),
         acknowledge: bool = False,
+        max_lag_ms: float | None = None,
     ) -> Context:
         """A context, to be used as ``async with``.
 
         Args:
             context_id: unique among the open ones of the session; None: one is made up.
-            voice, language, policy: None: the session's.
+            voice, language, policy, text_format: None: the session's.
+            lexicon: how words are said, before those of the session.
+            max_lag_ms: for live captions: when the speech falls that far behind its text, some is left out.
             acknowledge: count audio as heard when it is taken. For files, where the server need not keep to real time,
                 and for sinks that block until it was heard. Without it call `Context.played`, or the server assumes
                 that all is heard as early as can be.
@@ -164,7 +177,15 @@ class Session:
             raise ValueError(f"context {context_id!r} is open already")
         context = Context(
             self,
-            ContextOpen(context_id, voice, language, policy),
+            ContextOpen(
+                context_id,
+                voice,
+                language,
+                policy,
+                max_lag_ms=max_lag_ms,
+                text_format=text_format,
+                lexicon=tuple(lexicon) or None,
+            ),
             max_audio_bytes=int(self._buffer_s * self.sample_rate) * BYTES_PER_SAMPLE,
             acknowledge=acknowledge,
         )

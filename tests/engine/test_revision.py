@@ -21,6 +21,10 @@ TEXTS = st.text(st.sampled_from("ab c,"), max_size=60)
         ("two ", "to be", "be"),
         ("the cat sat", "a", ""),
         ("I am", "I'm late", " late"),
+        ("eight", "ate", ""),
+        ("one", "entirely different", " different"),
+        ("one ", "entirely different", "entirely different"),
+        ("彼は走る", "彼が走った", "た"),
         ("one two three", "", ""),
         ("   ", "x", "x"),
     ],
@@ -35,6 +39,8 @@ def test_goes_on_between_words(kept: str, replacement: str) -> None:
     assert 0 <= at <= len(replacement)
     is_in_word = 0 < at < len(replacement) and not replacement[at - 1].isspace() and not replacement[at].isspace()
     assert not is_in_word or replacement.startswith(kept)
+    joint = kept[-1:] + replacement[at : at + 1]
+    assert len(joint) < 2 or replacement.startswith(kept) or any(map(str.isspace, joint))
 
 
 @given(TEXTS, TEXTS)

@@ -31,7 +31,6 @@ from realtime.protocol import (
     TextAppend,
     TextEnd,
     TextFlush,
-    TextRevise,
     Words,
 )
 from realtime.roster import CONTEXT_INDEXES, REMEMBERED_CONTEXTS
