@@ -21,6 +21,7 @@ examples:
   footlights bench speed                            step times, first audio, listeners at once
   footlights bench speed --server ws://spark:8060   a server that is running already
   footlights bench peers                            the peers alone
+  footlights bench codec                            what Drama 3's codec costs here, with random weights
 
 Tables are for people; the last line of standard output is one JSON object. Both and a picture are kept in
 runs/bench. Quality goes on where it was interrupted. Everything uses one thread; OMP_NUM_THREADS changes that.
@@ -47,6 +48,8 @@ def main(argv: list[str]) -> int:
             asyncio.run(run.speed(arguments))
         elif arguments.command == "quality":
             run.quality(arguments)
+        elif arguments.command == "codec":
+            importlib.import_module("clients.bench.codec").codec(arguments)
         else:
             run.peers(arguments)
     except MissingError as error:
@@ -56,7 +59,7 @@ def main(argv: list[str]) -> int:
         print(f"footlights bench: {error}", file=sys.stderr)
         return EXIT_FAILED
     except KeyboardInterrupt:
-        more = "" if arguments.command == "speed" else "; the same command goes on from here"
+        more = "" if arguments.command in ("speed", "codec") else "; the same command goes on from here"
         print(f"footlights bench: stopped{more}", file=sys.stderr)
         return EXIT_INTERRUPTED
     return EXIT_OK
@@ -90,7 +93,15 @@ def parser() -> argparse.ArgumentParser:
     speed.add_argument("--streams", type=_numbers, default=[1, 2, 4, 8], metavar="N,..", help="listeners at once")
     speed.add_argument("--repeats", type=_count, default=3, metavar="N", help="of each number of listeners (3)")
     speed.add_argument("--seed", type=int, default=1, help="of the sampler and the choice of sentences (1)")
-    for command in (quality, peers, speed):
+
+    codec = commands.add_parser("codec", help="step times of Drama 3's codec, by size of batch and piece")
+    codec.add_argument(
+        "--model", type=Path, metavar="FOLDER", help="a checkpoint with codec.pth; default: random weights"
+    )
+    codec.add_argument("--batches", type=_numbers, default=[1, 4], metavar="N,..", help="streams at once (1,4)")
+    codec.add_argument("--frames", type=_numbers, default=[1, 2, 4], metavar="N,..", help="frames in a call (1,2,4)")
+    codec.add_argument("--repeats", type=_count, default=7, metavar="N", help="calls of each size (7)")
+    for command in (quality, peers, speed, codec):
         command.add_argument("--out", type=Path, default=OUT, metavar="FOLDER", help=f"results go there ({OUT})")
     return made
 

@@ -51,27 +51,35 @@ class CausalConv(Remembering):
 
 
 class CausalTransposedConv(Remembering):
-    """Transposed convolution, kernel K >= stride, that emits the first T * stride outputs."""
+    """Transposed convolution, K = stride or 2 * stride, that emits the first T * stride outputs.
+
+    Every input reaches its own ``stride`` outputs and, when K is twice that, the next ``stride``. One matrix product
+    for all of it: torch's kernel would reorder the weights in every call, 20 times as long as the product.
+    """
 
     def __init__(self, inward: int, outward: int, kernel: int, stride: int) -> None:
         super().__init__()
+        assert kernel in (stride, 2 * stride), (kernel, stride)
         self.conv = nn.ConvTranspose1d(inward, outward, kernel, stride)
         self.stride, self.carried = stride, kernel - stride
 
     def empty(self, batch_size: int) -> Tensor:
-        """What past inputs add to the next outputs [B, N', carried], without the bias."""
+        """What the last input adds to the next outputs [B, N', carried], without the bias."""
         return self.conv.weight.new_zeros(batch_size, self.conv.out_channels, self.carried)
 
     def forward(self, x: Tensor, memory: StreamMemory) -> Tensor:
         """``x`` [B, N, T] -> [B, N', T * stride]."""
-        due = x.shape[2] * self.stride
-        reached = F.conv_transpose1d(x, self.conv.weight, None, self.stride)
-        if self.carried:
-            overlap = self.recall(memory)
-            reached[..., : self.carried] += overlap
-            overlap.copy_(reached[..., due:])
         assert self.conv.bias is not None
-        return reached[..., :due] + self.conv.bias[:, None]
+        steps = x.shape[2]
+        reached = x.transpose(1, 2) @ self.conv.weight.flatten(1)
+        reached = reached.unflatten(2, (self.conv.out_channels, -1)).transpose(1, 2)
+        out = reached[..., : self.stride] + self.conv.bias[:, None, None]
+        if self.carried:
+            late, overlap = reached[..., self.stride :], self.recall(memory)
+            out[:, :, 0] += overlap
+            out[:, :, 1:] += late[:, :, : steps - 1]
+            overlap.copy_(late[:, :, -1])
+        return out.flatten(2)
 
 
 class Snake(nn.Module):

@@ -38,23 +38,23 @@ def has_dac(folder: Path) -> bool:
     return (folder / SOURCE_FILE).is_file()
 
 
-def load_dac(folder: Path, dtype: torch.dtype = torch.float32, device: str = "cpu") -> DacCodec:
-    """The codec of a checkpoint folder with ``codec.pth`` or its converted form, ready to run.
+def load_dac(folder: Path, device: str = "cpu") -> DacCodec:
+    """The codec of a checkpoint folder with ``codec.pth`` or its converted form, in float32, ready to run.
 
-    ``dtype`` other than float32 halves what is read per call and costs accuracy. Weights are mapped from the file where
-    nothing has to be changed. Raises ``ConfigError``, and ``WeightsError`` naming the first tensor that does not fit.
+    On a CPU the weights are those of the file, mapped. Raises ``ConfigError``, and ``WeightsError`` naming the first
+    tensor that does not fit.
     """
     source, beside = folder / SOURCE_FILE, folder / CONVERTED_FILE
     if not source.is_file():
         if not beside.is_file():
             raise ConfigError(f"{folder} has neither {SOURCE_FILE} nor {CONVERTED_FILE}")
-        return _load_converted(beside, dtype, device)
+        return _load_converted(beside, device)
     config, stamp = DacConfig.from_folder(folder), _stamp(source)
     places = [place for place in (beside, _cache_file(source)) if _is_ours_to_write(place)]
     wanted = {"codec": KIND, "config": config.to_json(), "source": stamp}
     for place in places:
         if place.is_file() and _metadata(place) == {"format": "pt", **wanted}:
-            return _load_converted(place, dtype, device)
+            return _load_converted(place, device)
     codec = _meta_codec(config)
     tensors = read_checkpoint(source, [n for n, m in codec.named_modules() if isinstance(m, Transformer)])
     _check(codec, tensors, source)
@@ -65,9 +65,9 @@ def load_dac(folder: Path, dtype: torch.dtype = torch.float32, device: str = "cp
             _log.info("%s cannot be written: %s", place, error)
         else:
             _log.info("converted %s to %s", source, place)
-            return _load_converted(place, dtype, device)
+            return _load_converted(place, device)
     _log.warning("%s was converted in memory: neither its folder nor the cache can be written", source)
-    return _fill(codec, tensors, dtype, device)
+    return _fill(codec, tensors, device)
 
 
 def _is_ours_to_write(place: Path) -> bool:
@@ -111,7 +111,7 @@ def _write(tensors: dict[str, Tensor], metadata: dict[str, str], place: Path) ->
         part.unlink(missing_ok=True)
 
 
-def _load_converted(path: Path, dtype: torch.dtype, device: str) -> DacCodec:
+def _load_converted(path: Path, device: str) -> DacCodec:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -122,7 +122,7 @@ def _load_converted(path: Path, dtype: torch.dtype, device: str) -> DacCodec:
         raise WeightsError(f"{path} holds no {KIND} weights")
     codec = _meta_codec(DacConfig.from_json(metadata["config"], f"{path}, config"))
     _check(codec, tensors, path)
-    return _fill(codec, tensors, dtype, device)
+    return _fill(codec, tensors, device)
 
 
 def _meta_codec(config: DacConfig) -> DacCodec:
@@ -147,6 +147,6 @@ def _check(codec: DacCodec, tensors: Mapping[str, Tensor], path: Path) -> None:
             raise WeightsError(f"{path}: {name} has values that are not finite")
 
 
-def _fill(codec: DacCodec, tensors: Mapping[str, Tensor], dtype: torch.dtype, device: str) -> DacCodec:
-    codec.load_state_dict({name: tensor.to(device, dtype) for name, tensor in tensors.items()}, assign=True)
+def _fill(codec: DacCodec, tensors: Mapping[str, Tensor], device: str) -> DacCodec:
+    codec.load_state_dict({name: tensor.to(device) for name, tensor in tensors.items()}, assign=True)
     return codec.eval().requires_grad_(False)
