@@ -13,8 +13,8 @@ from engine.codec.understudy import UnderstudyCodec
 from engine.core import ModelInfo, Utterance
 from engine.errors import ConfigError
 from engine.manifest import Manifest
+from engine.model.ready import make_ready
 from engine.prompt import PromptBuilder, load_tokenizer
-from engine.quant.half import pack_half
 from engine.quant.modules import prepare
 from engine.runner import Runner
 from engine.streams.aligned import AlignedSettings, AlignedStream
@@ -86,7 +86,7 @@ def load_parts(
     if codec.num_codebooks != config.num_codebooks:
         raise ConfigError(f"the codec has {codec.num_codebooks} codebooks, the decoder {config.num_codebooks}")
     builder = PromptBuilder(load_tokenizer(folder / TOKENIZER_FILE), config)
-    runner = Runner(pack_half(prepare(decoder.to(device))), codec, manifest.sampling, device)
+    runner = Runner(make_ready(prepare(decoder.to(device))), codec, manifest.sampling, device)
     voices = open_voices(folder, manifest, builder, runner, text_stream == "aligned", voices_folder)
     frame_ms = 1000 * codec.samples_per_frame / codec.sample_rate
 

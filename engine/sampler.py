@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Generic, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.config import ModelConfig
@@ -47,39 +49,39 @@ def uniform(seed: int, step: int, place: int) -> float:
 @dataclass(frozen=True)
 class Ranked:
     """Candidates that the filters kept: ``order`` [B, R] their columns, ``cumulative`` [B, R] running probabilities
-    over *all* candidates, ``kept`` [B] how many leading ranks remain (at least 1)."""
+    over *all* candidates, ``kept`` [B] how many leading ranks remain (at least 1).
 
-    order: Tensor
-    cumulative: Tensor
-    kept: Tensor
+    NumPy's, because picking a number from a few is no work worth starting an operation of a tensor library for.
+    """
 
-    def draw(self, uniforms: Sequence[float]) -> Tensor:
-        """One column per sequence, by the kept candidates' probabilities: [B] (int64)."""
-        mass = self.cumulative.gather(1, self.kept[:, None] - 1)
-        points = torch.tensor(uniforms, dtype=mass.dtype, device=mass.device)[:, None] * mass
+    order: NDArray[np.int64]
+    cumulative: NDArray[np.float32]
+    kept: tuple[int, ...]
+
+    def draw(self, uniforms: Sequence[float]) -> list[int]:
+        """One column per sequence, by the kept candidates' probabilities."""
+        return [self.draw_row(b, number) for b, number in enumerate(uniforms)]
+
+    def draw_row(self, row: int, number: float) -> int:
+        """The column of one sequence for a ``uniform`` number."""
+        cumulative = self.cumulative[row]
         # Points lie below the mass, so no rank without probability is reached.
-        return self.order.gather(1, torch.searchsorted(self.cumulative, points, right=True))[:, 0]
+        point = np.float32(number) * cumulative[self.kept[row] - 1]
+        return int(self.order[row, cumulative.searchsorted(point, "right")])
 
     def probabilities(self, candidates: int) -> Tensor:
         """The distribution that ``draw`` draws from: [B, V]."""
-        ranks = torch.arange(self.order.shape[1], device=self.order.device)
-        each = self.cumulative.diff(dim=1, prepend=self.cumulative.new_zeros(len(self.order), 1))
-        each = each * (ranks < self.kept[:, None])
+        each = torch.from_numpy(np.diff(self.cumulative, prepend=np.float32(0)))
+        each = each * (torch.arange(each.shape[1]) < torch.tensor(self.kept)[:, None])
         out = each.new_zeros(len(each), candidates)
-        return out.scatter(1, self.order, each / each.sum(1, keepdim=True))
+        return out.scatter(1, torch.from_numpy(self.order), each / each.sum(1, keepdim=True))
 
 
 @lru_cache(maxsize=256)
-def _settings(params: tuple[SamplingParams, ...], candidates: int, device: torch.device) -> tuple[Tensor, ...]:
-    """Temperatures [B, 1], top-p [B, 1], ones [B] and caps [B] of a batch, made once as long as it stays the same."""
-    caps = [candidates if p.top_k is None else max(1, min(p.top_k, candidates)) for p in params]
+def _temperatures(params: tuple[SamplingParams, ...], device: torch.device) -> Tensor:
+    """Temperatures [B, 1] of a batch, made once as long as it stays the same."""
     with torch.inference_mode(False):
-        return (
-            torch.tensor([max(p.temperature, 1e-5) for p in params], device=device)[:, None],
-            torch.tensor([p.top_p for p in params], device=device)[:, None],
-            torch.ones(len(params), dtype=torch.int64, device=device),
-            torch.tensor(caps, device=device),
-        )
+        return torch.tensor([max(p.temperature, 1e-5) for p in params], device=device)[:, None]
 
 
 @lru_cache(maxsize=1024)
@@ -95,14 +97,17 @@ def rank_candidates(logits: Tensor, params: Sequence[SamplingParams], keeps_cros
     crosses ``top_p`` stays (so the end of a turn stays within reach); otherwise it goes. The best always stays.
     """
     candidates = logits.shape[1]
-    temperatures, top_p, ones, caps = _settings(tuple(params), candidates, logits.device)
-    ranks = max(candidates if p.top_k is None else max(1, min(p.top_k, candidates)) for p in params)
+    caps = [candidates if p.top_k is None else max(1, min(p.top_k, candidates)) for p in params]
+    ranks = max(caps)
     # Softmax takes the largest logit off before it exponentiates, so tiny temperatures do no harm.
-    probabilities = (logits.float() / temperatures).softmax(1)
+    probabilities = (logits.float() / _temperatures(tuple(params), logits.device)).softmax(1)
     each, order = probabilities.sort(1, descending=True) if ranks == candidates else probabilities.topk(ranks, 1)
-    cumulative = each.cumsum(1)
-    kept = (cumulative <= top_p).sum(1)
-    return Ranked(order, cumulative, torch.clamp(kept + 1 if keeps_crossing else kept, ones, caps))
+    cumulative: NDArray[np.float32] = each.cumsum(1).cpu().numpy()
+    kept = []
+    for row, p, cap in zip(cumulative, params, caps, strict=True):
+        within = int(row.searchsorted(np.float32(p.top_p), "right"))
+        kept.append(max(1, min(within + keeps_crossing, cap)))
+    return Ranked(order.cpu().numpy(), cumulative, tuple(kept))
 
 
 @dataclass
@@ -146,34 +151,36 @@ class Sampler:
         """Main tokens [B] (token ids, int64) from ``logits`` [B, V + 1] (semantic band, then the end of the turn).
 
         A semantic token that was among the last rows is replaced by a second draw with fixed settings; that one is
-        taken as it is. Both are always drawn. ``may_end[b]`` false keeps sequence b from ending its turn.
+        taken as it is. ``may_end[b]`` false keeps sequence b from ending its turn.
         """
         if may_end is not None and not all(may_end):
             barred = torch.zeros_like(logits)
             barred[:, -1] = torch.tensor([0.0 if may else -torch.inf for may in may_end])
             logits = logits + barred
-        first = rank_candidates(logits, [state.params for state in states], keeps_crossing=True)
-        second = rank_candidates(logits, [_SECOND_DRAW] * len(states), keeps_crossing=True)
-        firsts = first.draw([uniform(s.params.seed, s.step, _MAIN) for s in states]).tolist()
-        seconds = second.draw([uniform(s.params.seed, s.step, _SECOND) for s in states]).tolist()
-        tokens = [
-            self._token(int(first.order[b, 0]))
-            if state.is_greedy
-            else self.avoid_repetition(self._token(firsts[b]), self._token(seconds[b]), state.recent)
-            for b, state in enumerate(states)
-        ]
+        ranked = rank_candidates(logits, [state.params for state in states], keeps_crossing=True)
+        tokens = []
+        for b, state in enumerate(states):
+            if state.is_greedy:
+                tokens.append(self._token(int(ranked.order[b, 0])))
+                continue
+            token = self._token(ranked.draw_row(b, uniform(state.params.seed, state.step, _MAIN)))
+            if self.is_repetition(token, state.recent):
+                second = rank_candidates(logits[b : b + 1], [_SECOND_DRAW], keeps_crossing=True)
+                token = self._token(second.draw_row(0, uniform(state.params.seed, state.step, _SECOND)))
+            tokens.append(token)
         return torch.tensor(tokens, dtype=torch.int64, device=logits.device)
 
-    def avoid_repetition(self, first: int, second: int, recent: Sequence[int]) -> int:
-        """``second`` if the main token ``first`` is semantic and among ``recent``, else ``first``."""
-        return second if self.config.is_semantic(first) and first in recent else first
+    def is_repetition(self, token: int, recent: Sequence[int]) -> bool:
+        """Whether the main token ``token`` is semantic and among ``recent``."""
+        return self.config.is_semantic(token) and token in recent
 
     def codes(self, logits: Tensor, codebook: int, states: Sequence[SamplerState]) -> Tensor:
         """Codes [B] (int64) of ``codebook`` (1 and up) from ``logits`` [B, V]."""
         if all(state.is_greedy for state in states):
             return logits.argmax(1)
         ranked = rank_candidates(logits, [_of_codes(state.params) for state in states], keeps_crossing=False)
-        return ranked.draw([uniform(s.params.seed, s.step, _CODES + codebook) for s in states])
+        drawn = ranked.draw([uniform(s.params.seed, s.step, _CODES + codebook) for s in states])
+        return torch.tensor(drawn, device=logits.device)
 
     def moves(self, logits: Tensor, states: Sequence[SamplerState], allowed: Sequence[Sequence[bool]]) -> list[int]:
         """Pointer moves (classes ``2a + b``) from ``logits`` [B, 4], of those ``allowed`` [B][4] for each sequence.
@@ -183,7 +190,7 @@ class Sampler:
         barred = torch.tensor([[0.0 if may else -torch.inf for may in row] for row in allowed], device=logits.device)
         logits = logits.float() + barred
         ranked = rank_candidates(logits, [_WHOLE] * len(states), keeps_crossing=True)
-        drawn = ranked.draw([uniform(s.params.seed, s.step, _POINTER) for s in states]).tolist()
+        drawn = ranked.draw([uniform(s.params.seed, s.step, _POINTER) for s in states])
         best = logits.argmax(1).tolist()
         return [best[b] if state.is_greedy else drawn[b] for b, state in enumerate(states)]
 
@@ -211,6 +218,12 @@ class TrailingClick(Generic[F]):
             self._held = [frame]
             return ready
         return [*ready, frame]
+
+    def copy(self) -> "TrailingClick[F]":
+        """An independent copy."""
+        twin = TrailingClick[F]()
+        twin._held = [*self._held]
+        return twin
 
     def end(self) -> None:
         """The turn has ended: a held frame is dropped."""

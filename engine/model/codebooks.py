@@ -50,11 +50,14 @@ class TowerLayer(Leaf):
         self, hidden: Tensor, embedded: Tensor, rotation: Rotation, memory: KVMemory | None, span: Span | None
     ) -> Tensor:
         """``hidden`` and ``embedded`` [B, T, H] -> the hidden state for the next layer and this layer's head."""
-        x = self.joint_proj(torch.cat((self.embedding_norm(embedded), self.hidden_norm(hidden)), -1))
+        x = self._join(hidden, embedded)
         x = x + self.attention(self.attention_norm(x), rotation, memory, span)
         x = x + self.feed_forward(self.feed_forward_norm(x))
         out: Tensor = self.final_norm(x)
         return out
+
+    def _join(self, hidden: Tensor, embedded: Tensor) -> Tensor:
+        return self.joint_proj(torch.cat((self.embedding_norm(embedded), self.hidden_norm(hidden)), -1))
 
 
 class Tower(nn.Module):
@@ -74,7 +77,7 @@ class Tower(nn.Module):
     def forward(
         self,
         hidden: Tensor,
-        feature: Tensor,
+        feature: Tensor | None,
         labels: Tensor,
         is_audio: Tensor,
         memory: KVMemory | None = None,
@@ -84,7 +87,8 @@ class Tower(nn.Module):
         """Teacher-forced: outputs of the C - 1 residual layers, each [B, T, H], before their heads.
 
         ``hidden`` [B, T, H] of the backbone; ``feature`` [B, T, H] of the input rows' codes the backbone did not
-        see; ``labels`` [B, T, C] the codes of the frames being predicted and ``is_audio`` [B, T] whether each is one.
+        see (None: it saw all); ``labels`` [B, T, C] the codes of the frames being predicted and ``is_audio`` [B, T]
+        whether each is one.
         With ``memory``, the rows are appended to it (``counts[b]`` of them when right-padded). Layer outputs are
         appended to ``trace``.
         """
@@ -94,7 +98,7 @@ class Tower(nn.Module):
         for i, layer in enumerate(cast("Iterator[TowerLayer]", chain(self.shared, self.residual))):
             depth = max(i - len(self.shared), 0)
             embedded = layer.embed(labels[..., depth], is_audio)
-            if i == 0:
+            if i == 0 and feature is not None:
                 embedded = embedded + feature
             hidden = layer(hidden, embedded, rotation, memory, span)
             if i >= len(self.shared):
@@ -108,7 +112,7 @@ class Tower(nn.Module):
     def step(
         self,
         hidden: Tensor,
-        feature: Tensor,
+        feature: Tensor | None,
         codes: Tensor,
         is_audio: Tensor | None,
         memory: KVMemory,
@@ -118,8 +122,8 @@ class Tower(nn.Module):
     ) -> Tensor:
         """Make one frame: codes [B, C], the first being ``codes`` [B], the others chosen one by one.
 
-        ``hidden`` and ``feature`` [B, 1, H]; ``is_audio`` [B] is false where the main token ended the turn (None: it
-        did nowhere); sequences whose count is 0 keep their memory and get codes without meaning.
+        ``hidden`` and ``feature`` [B, 1, H], as in ``forward``; ``is_audio`` [B] is false where the main token ended
+        the turn (None: it did nowhere); sequences whose count is 0 keep their memory and get codes without meaning.
         """
         span = memory.span(1, counts)
         rotation = self.rotary.rows(1, span, hidden.device)
@@ -127,7 +131,9 @@ class Tower(nn.Module):
         chosen = [codes]
         for i, layer in enumerate(cast("Iterable[TowerLayer]", self.shared)):
             embedded = layer.embed(codes[:, None], mask)
-            hidden = layer(hidden, embedded + feature if i == 0 else embedded, rotation, memory, span)
+            if i == 0 and feature is not None:
+                embedded = embedded + feature
+            hidden = layer(hidden, embedded, rotation, memory, span)
             if trace is not None:
                 trace.append(hidden)
         residual = cast("Iterable[TowerLayer]", self.residual)

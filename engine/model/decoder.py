@@ -259,11 +259,16 @@ class Decoder(nn.Module):
         flat = index.view(-1, stop - first)
         return F.embedding_bag(flat, self.codebook_embeddings.weight, mode="sum").view(*rows.shape[:-1], -1)
 
-    def _tower_feature(self, rows: Tensor) -> Tensor:
+    @property
+    def has_feature(self) -> bool:
+        """Whether there are codes that the backbone does not see, which the tower then gets of the input rows."""
+        return self.config.tower.vq_backbone_codebooks + 1 < self.config.num_codebooks
+
+    def _tower_feature(self, rows: Tensor) -> Tensor | None:
         """What the tower's first layer gets of the input rows: the codes the backbone did not see -> [B, T, H]."""
+        if not self.has_feature:
+            return None
         first, stop = self.config.tower.vq_backbone_codebooks + 1, self.config.num_codebooks
-        if first >= stop:
-            return self.codebook_embeddings.weight.new_zeros(*rows.shape[:-1], self.config.backbone.hidden_size)
         return self._codes_sum(rows, first, stop) * self.is_audio(rows)[..., None]
 
 

@@ -58,6 +58,15 @@ class Rotary:
                 cos[:, index], sin[:, index] = angles.cos(), angles.sin()
             self._cos, self._sin, self._turn = cos.to(device), sin.to(device), self._turn.to(device)
 
+    def tables(self, positions: int) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of the first ``positions``, each [P, D], on the CPU."""
+        self._grow(positions, torch.device("cpu"))
+        return self._cos[:positions], self._sin[:positions]
+
+    def turned(self, x: Tensor) -> Tensor:
+        """What the sines multiply, of the dimensions that rotate: ``x`` [..., D] -> [..., rotary_dim]."""
+        return torch.matmul(x, self._turn)[..., : 2 * len(self._first)]
+
     def rows(self, count: int, span: Span | None, device: torch.device) -> Rotation:
         """Tables for a block of ``count`` rows: those of ``span``, or positions from 0 when there is no memory."""
         if span is None or span.is_uniform:

@@ -15,12 +15,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engine.model.decoder import Decoder
 from engine.model.feed_forward import swiglu
 from engine.model.linear import Leaf, Linear
 from engine.model.moe import ExpertMixture, Experts
 
 LARGEST = torch.finfo(torch.float16).max
+SMALLEST = torch.finfo(torch.float16).smallest_normal * 2**-11
+"""Half a step of the smallest numbers."""
 
 
 def is_supported() -> bool:
@@ -37,6 +38,17 @@ def pack(weight: Tensor) -> Tensor:
         packed = torch.fbgemm_pack_gemm_matrix_fp16(weight.detach().float().contiguous())
         half_linear(weight.new_zeros(1, weight.shape[1], dtype=torch.float32), packed)
     return packed
+
+
+def fits(weight: Tensor) -> bool:
+    """Whether ``weight`` is float32 on this processor and float16 can hold its numbers."""
+    is_here = weight.device.type == "cpu" and weight.dtype is torch.float32
+    return is_here and float(weight.abs().amax()) <= LARGEST
+
+
+def is_exact(weight: Tensor) -> bool:
+    """Whether float16 holds ``weight`` as it is, but for numbers too small to matter."""
+    return fits(weight) and float((weight.half().float() - weight).abs().amax()) <= SMALLEST
 
 
 def half_linear(x: Tensor, packed: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -109,29 +121,3 @@ class HalfExperts(ExpertMixture):
             for expert, part in enumerate(parts)
             if part.shape[0]
         ]
-
-
-def pack_half(decoder: Decoder) -> Decoder:
-    """Pack the matrices of a float32 ``decoder`` in place, where this processor can; it then cannot be trained, saved or
-    moved any more.
-
-    What is not float32, lies elsewhere or does not fit into float16 stays as it is.
-    """
-    if not is_supported():
-        return decoder
-    for path, module in list(decoder.named_modules()):
-        replacement: nn.Module
-        if isinstance(module, Linear) and _fits(module.weight):
-            replacement = HalfLinear(module)
-        elif isinstance(module, Experts) and _fits(module.gate_up) and _fits(module.down):
-            replacement = HalfExperts(module)
-        else:
-            continue
-        parent, _, name = path.rpartition(".")
-        setattr(decoder.get_submodule(parent), name, replacement)
-    return decoder
-
-
-def _fits(weight: Tensor) -> bool:
-    is_here = weight.device.type == "cpu" and weight.dtype is torch.float32
-    return is_here and float(weight.abs().amax()) <= LARGEST
