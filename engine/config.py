@@ -13,6 +13,8 @@ from typing import Any
 from engine.errors import ConfigError
 
 CONFIG_FILE = "config.json"
+LARGE_PARAMETERS = 1_000_000_000
+"""Above this, a model computes in bfloat16 unless asked otherwise."""
 LINEAR_ATTENTION = "linear_attention"
 FULL_ATTENTION = "full_attention"
 

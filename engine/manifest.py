@@ -48,6 +48,11 @@ class Manifest:
         if self.cues and self.alphabet:
             raise ConfigError(f"{KEY}: cues are for a model that reads text, not the phonemes of an alphabet")
 
+    @property
+    def credit(self) -> str:
+        """What has to be shown with the model: its licence and attribution, in a line."""
+        return ". ".join(note.rstrip(".") for note in (f"{self.name}: {self.licence}", *self.notes)) + "."
+
     @classmethod
     def from_folder(cls, folder: Path) -> "Manifest":
         """Read ``config.json``; raises ``ConfigError``."""

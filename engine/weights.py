@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from engine.checkpoint import names
 from engine.checkpoint.packed import Packed
 from engine.checkpoint.reader import SINGLE_FILE, CheckpointReader, open_checkpoint
-from engine.config import CONFIG_FILE, FULL_ATTENTION, ModelConfig
+from engine.config import CONFIG_FILE, FULL_ATTENTION, LARGE_PARAMETERS, ModelConfig
 from engine.model.attention import Attention
 from engine.model.codebooks import TowerLayer
 from engine.model.decoder import BackboneLayer, Decoder
@@ -26,9 +26,6 @@ from engine.quant.filling import Filler
 from engine.quant.integer import IntegerMatrix
 from engine.quant.modules import install
 from engine.quant.stored import IntegerForm
-
-LARGE_PARAMETERS = 1_000_000_000
-"""Above this, a model computes in bfloat16 unless asked otherwise."""
 
 
 @dataclass(frozen=True)

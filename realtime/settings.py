@@ -66,7 +66,10 @@ OPTIONS = {
     "api-key-file": ("server.api_key_file", f"file with the API key (or set {KEY_VARIABLE})"),
     "allow-origin": ("server.allowed_origins", "origins of web pages that may connect, comma-separated"),
     "allow-host": ("server.allowed_hosts", "host names served without an API key, comma-separated"),
-    "model": ("worker.model", "folder of the checkpoint to serve (default: the understudy, which comes along)"),
+    "model": (
+        "worker.model",
+        "checkpoint to serve: a folder, or ORG/NAME[@REVISION] on the Hugging Face hub (default: the understudy)",
+    ),
     "voices": (
         "worker.voices",
         "folder of the voices made of recordings (default: voices/ in the checkpoint's folder)",

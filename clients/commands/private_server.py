@@ -4,12 +4,15 @@ import argparse
 import asyncio
 import dataclasses
 import os
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from clients.sdk import ClientError
+from engine.checkpoint.source import find_model
 from engine.errors import FootlightsError
+from engine.manifest import Manifest
 from realtime import settings
 from realtime.app import Server, make_server
 
@@ -41,6 +44,21 @@ async def private_server(config: str | None = None, model: str | None = None) ->
         server.should_exit = True
         await asyncio.to_thread(thread.join)
         listener.close()
+
+
+def find_voice_model(model: str, is_quiet: bool) -> str:
+    """The folder of a model, fetched from the hub if need be; tells its licence on standard error.
+
+    Raises:
+        ClientError: it cannot be had.
+    """
+    try:
+        folder = find_model(model)
+        if not is_quiet:
+            print(Manifest.from_folder(folder).credit, file=sys.stderr)
+    except FootlightsError as error:
+        raise ClientError(str(error), code=error.code) from error
+    return str(folder)
 
 
 async def _ready(server: Server, thread: threading.Thread) -> None:

@@ -7,13 +7,25 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+from clients.commands.ask_explain import ask
+from clients.commands.reading_table import table
 from clients.commands.sinks import NoSpeakersError, RawStream, Sink, Speakers, WavFile
 from clients.commands.speaking import Figures, Speaking
 from clients.commands.status import StatusLine
 from clients.commands.text_source import Portions, given, read_text
-from clients.sdk import AuthenticationError, ClientError, ConnectError, HeardReport, Session, connect
+from clients.sdk import (
+    AuthenticationError,
+    ClientError,
+    ConnectError,
+    HeardReport,
+    Pronunciation,
+    Session,
+    connect,
+)
 from realtime.protocol import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
@@ -46,9 +58,9 @@ exit status:
 def main(argv: list[str]) -> int:
     """Run the command; returns its exit status."""
     arguments = parser().parse_args(argv)
-    if arguments.explain:
-        return explain(arguments)
     try:
+        if arguments.explain:
+            return explain(arguments)
         return asyncio.run(_say(arguments))
     except ClientError as error:
         print(f"footlights: {error}{_advice(error, arguments)}", file=sys.stderr)
@@ -80,8 +92,14 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--api-key", metavar="KEY", default=os.environ.get("FOOTLIGHTS_API_KEY"), help="of that server")
     made.add_argument("--config", metavar="FILE", help="configuration of `footlights serve`; not with --server")
     made.add_argument(
-        "--model", metavar="FOLDER", help="checkpoint to speak with (default: the understudy); not with --server"
+        "--model",
+        metavar="FOLDER",
+        help="checkpoint to speak with, or ORG/NAME[@REVISION] on the Hugging Face hub; not with --server",
     )
+    made.add_argument(
+        "-f", "--format", choices=("plain", "markdown", "ssml"), default="markdown", help="what is markup in the text"
+    )
+    made.add_argument("-l", "--lexicon", metavar="FILE", type=Path, help="how words are said (docs/text.md)")
     made.add_argument("--words", action="store_true", help="print each word when it is heard: start, end (s), word")
     made.add_argument("--list-voices", action="store_true", help="print the voices and stop")
     made.add_argument("--explain", action="store_true", help="print how the text will be read and stop")
@@ -90,29 +108,58 @@ def parser() -> argparse.ArgumentParser:
 
 
 def explain(arguments: argparse.Namespace) -> int:
-    """Print each word as written, as spoken and as sounds; an empty line ends a sentence."""
-    from engine.errors import TextError
-    from engine.text.front import Boundary
-    from engine.text.front import explain as read_aloud
+    """Print each piece as written, as spoken and as sounds, with its place; an empty line ends a sentence."""
+    text = _text(arguments) or sys.stdin.read()
+    lexicon = _lexicon(arguments.lexicon)
+    if arguments.server is not None:
+        explanation = ask(arguments.server, text, arguments.format, lexicon, arguments.api_key)
+    else:
+        explanation = _read_aloud(text, arguments.format, arguments.lexicon)
+    print(table(explanation["pieces"]))
+    for notice in explanation["notices"]:
+        print(f"footlights: {notice}", file=sys.stderr)
+    return EXIT_OK
+
+
+def _read_aloud(text: str, text_format: str, lexicon: Path | None) -> dict[str, Any]:
+    """The explanation of the understudy's own text front: no model is loaded."""
+    from engine.core import TextFormat, Utterance
+    from engine.errors import FootlightsError
+    from engine.text.explain import explained
+    from engine.text.reader import Reader
 
     try:
-        words = read_aloud(_text(arguments) or sys.stdin.read())
-    except TextError as error:
-        print(f"footlights: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    rows = [("written", "spoken", "sounds"), *((word.text, word.spoken, word.phonemes) for word in words)]
-    widths = [max(len(row[column]) for row in rows) for column in range(2)]
-    ends = [False, *(word.boundary is Boundary.SENTENCE for word in words)]
-    for (written, spoken, sounds), is_end in zip(rows, ends, strict=True):
-        print(f"{written:{widths[0]}}  {spoken:{widths[1]}}  {sounds}", end="\n\n" if is_end else "\n")
-    return EXIT_OK
+        reader = Reader.with_lexicon(lexicon, reads_phonemes=True, has_cues=False)
+        return asdict(explained(reader.front(Utterance("explain", "", text_format=TextFormat(text_format))), text))
+    except FootlightsError as error:
+        raise ClientError(str(error), code=error.code) from error
+
+
+def _lexicon(path: Path | None) -> tuple[Pronunciation, ...]:
+    """The entries of a file."""
+    if path is None:
+        return ()
+    from engine.errors import LexiconError
+    from engine.lexicon import read_lexicon
+
+    try:
+        return tuple(Pronunciation(entry.word, entry.say, entry.ipa) for entry in read_lexicon(path))
+    except LexiconError as error:
+        raise ClientError(str(error), code=error.code) from error
 
 
 async def _say(arguments: argparse.Namespace) -> int:
     status = StatusLine(sys.stderr, is_quiet=arguments.quiet)
     async with (
         _server(arguments, status) as url,
-        connect(url, voice=arguments.voice, sample_rate=arguments.rate, api_key=arguments.api_key) as session,
+        connect(
+            url,
+            voice=arguments.voice,
+            sample_rate=arguments.rate,
+            text_format=arguments.format,
+            lexicon=_lexicon(arguments.lexicon),
+            api_key=arguments.api_key,
+        ) as session,
     ):
         if arguments.list_voices:
             print("\n".join(session.ready.voices))
@@ -153,8 +200,10 @@ async def _server(arguments: argparse.Namespace, status: StatusLine) -> AsyncIte
     if arguments.server is not None:
         yield arguments.server
         return
-    from clients.commands.private_server import private_server
+    from clients.commands.private_server import find_voice_model, private_server
 
+    if arguments.model is not None:
+        arguments.model = find_voice_model(arguments.model, is_quiet=arguments.quiet)
     async with AsyncExitStack() as stack:
         async with status.spinning("loading the voice"):
             url = await stack.enter_async_context(private_server(arguments.config, arguments.model))

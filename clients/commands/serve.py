@@ -1,10 +1,14 @@
 """``footlights serve``: the server and its web page."""
 
 import argparse
+import dataclasses
 import os
 import sys
 
+from engine.checkpoint.machine import has_room_for_two
+from engine.checkpoint.source import find_model
 from engine.errors import FootlightsError
+from engine.manifest import Manifest
 from realtime import app, settings
 
 EPILOG = """\
@@ -14,6 +18,9 @@ examples:
   FOOTLIGHTS_API_KEY=… footlights serve --host 0.0.0.0
                                                     for other machines: a key is needed then
   footlights serve --config footlights.toml --set limits.sessions=8
+  footlights serve --model drama-3                  a folder with a Drama 3 checkpoint
+  footlights serve --model fishaudio/drama-3@78e5ab7
+                                                    the same from the Hugging Face hub, at a commit
 
 The first Ctrl-C lets open speech end, the second stops at once.
 """
@@ -29,7 +36,26 @@ def main(argv: list[str]) -> int:
     )
     settings.add_arguments(parser)
     try:
-        return app.serve(settings.load(parser.parse_args(argv), os.environ))
+        return app.serve(with_model(settings.load(parser.parse_args(argv), os.environ)))
     except FootlightsError as error:
         print(f"footlights: {error}", file=sys.stderr)
         return 1
+
+
+def with_model(given: settings.Settings) -> settings.Settings:
+    """The settings with their model fetched and its licence told; a large model gets one copy in memory.
+
+    Raises a ``FootlightsError`` if it cannot be had.
+    """
+    if given.worker.model is None:
+        return given
+    folder = find_model(given.worker.model)
+    print(Manifest.from_folder(folder).credit, file=sys.stderr)
+    worker = dataclasses.replace(given.worker, model=str(folder))
+    if worker.has_standby and worker.is_standby_warm and not has_room_for_two(folder):
+        print(
+            "footlights: two copies of the model do not fit into memory, so the standby worker gets none",
+            file=sys.stderr,
+        )
+        worker = dataclasses.replace(worker, is_standby_warm=False)
+    return dataclasses.replace(given, worker=worker)

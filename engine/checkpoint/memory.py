@@ -1,11 +1,10 @@
-"""How much memory this machine has, and how much of it a model would take."""
+"""How much of this machine's memory a model would take."""
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
+from engine.checkpoint.machine import SPARE_BYTES, machine_memory
 from engine.checkpoint.names import part_of
 from engine.checkpoint.reader import CheckpointReader
 from engine.config import ModelConfig
@@ -13,8 +12,6 @@ from engine.quant.stored import IntegerForm
 
 MAPPED_PARTS = ("embedding", "codebook_embeddings", "tower_embeddings")
 """Tables: looked up row by row, so they can stay in the file."""
-SPARE_BYTES = 1_000_000_000
-"""Left free for the rest of the process and of the machine."""
 PLANNED_ROWS = 2000
 """Rows of context that a listener is planned with."""
 
@@ -71,31 +68,3 @@ def plan_memory(reader: CheckpointReader, dtype: torch.dtype, codec_bytes: int) 
 def listener_bytes(config: ModelConfig, dtype: torch.dtype, rows: int = PLANNED_ROWS) -> int:
     """Memory of one utterance with ``rows`` rows of context."""
     return rows * config.kv_bytes_per_row(dtype.itemsize) + config.recurrent_state_bytes(dtype.itemsize)
-
-
-def machine_memory() -> tuple[int, int]:
-    """Bytes of memory this process may use: all, and what is free now. The limit of a container counts."""
-    page = os.sysconf("SC_PAGE_SIZE")
-    total = os.sysconf("SC_PHYS_PAGES") * page
-    available = _meminfo().get("MemAvailable", total)
-    for limit, used in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-    ):
-        most, current = _number(Path(limit)), _number(Path(used))
-        if most is not None and current is not None and most < total:
-            total, available = most, min(available, max(0, most - current))
-    return total, available
-
-
-def _meminfo() -> dict[str, int]:
-    path = Path("/proc/meminfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    return {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.endswith(" kB")}
-
-
-def _number(path: Path) -> int | None:
-    try:
-        return int(path.read_text())
-    except (OSError, ValueError):
-        return None

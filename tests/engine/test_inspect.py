@@ -8,9 +8,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine.checkpoint import memory
+from engine.checkpoint import machine
 from engine.checkpoint.inspect import PRECISIONS, bytes_per_frame, inspect, main
-from engine.checkpoint.memory import MemoryPlan, listener_bytes, machine_memory, plan_memory
+from engine.checkpoint.machine import has_room_for_two, machine_memory, model_bytes
+from engine.checkpoint.memory import MemoryPlan, listener_bytes, plan_memory
 from engine.checkpoint.reader import open_checkpoint
 from engine.checkpoint.synthetic import released_config, small_config, write_synthetic
 from engine.weights import load_decoder
@@ -104,7 +105,7 @@ def test_the_limit_of_a_container_counts(tmp_path: Path, monkeypatch: pytest.Mon
     total, available = machine_memory()
     assert 0 < available <= total
     limits = {"/sys/fs/cgroup/memory.max": 1000, "/sys/fs/cgroup/memory.current": 400}
-    monkeypatch.setattr(memory, "_number", lambda path: limits.get(str(path)))
+    monkeypatch.setattr(machine, "_number", lambda path: limits.get(str(path)))
     assert machine_memory() == (1000, 600)
 
 
@@ -166,3 +167,17 @@ def test_numbers_are_looked_at_when_asked_to(folder: Path) -> None:
 def test_token_ids_that_are_not_the_tokenizers(folder: Path) -> None:
     configure(folder, eos_token_id=257)
     assert [reason for reason in reasons(folder) if "<|im_end|>" in reason]
+
+
+def test_what_a_model_takes_is_known_before_it_is_loaded(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parameters = sum(small_config().parameter_counts().values())
+    assert model_bytes(written) == 4 * parameters
+    monkeypatch.setattr(machine, "machine_memory", lambda: (10**10, 8 * parameters + machine.SPARE_BYTES))
+    assert has_room_for_two(written)
+    monkeypatch.setattr(machine, "machine_memory", lambda: (10**10, 8 * parameters + machine.SPARE_BYTES - 1))
+    assert not has_room_for_two(written)
+
+
+def test_what_stays_quantised_takes_what_its_files_do(folder: Path) -> None:
+    configure(folder, quantization_config={"quant_method": "footlights"})
+    assert model_bytes(folder) == sum(path.stat().st_size for path in folder.glob("model-*.safetensors"))
