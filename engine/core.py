@@ -143,10 +143,9 @@ class Failed:
 
 @dataclass(frozen=True)
 class Notice:
-    """Something asked for is done otherwise, or not at all; the utterance goes on. ``code`` is a wire code."""
+    """Something that the text asks for is done otherwise, or not at all; the utterance goes on."""
 
     utterance_id: str
-    code: str
     message: str
 
 

@@ -246,7 +246,7 @@ class Engine:
             sequence = self._sequences[name]
             with self._guard(sequence):
                 left -= sequence.script.read(left)
-                self._outbox += [Notice(name, "unsupported", told) for told in sequence.script.take_notices()]
+                self._outbox += [Notice(name, told) for told in sequence.script.take_notices()]
             if left <= 0:
                 break
 

@@ -9,7 +9,7 @@ from typing import TextIO
 from clients.commands.sinks import Sink
 from clients.commands.status import StatusLine
 from clients.commands.text_source import Portions
-from clients.sdk import AudioEvent, Context, DoneEvent, HeardReport, Session, Word, WordsEvent
+from clients.sdk import AudioEvent, Context, DoneEvent, HeardReport, NoticeEvent, Session, Word, WordsEvent
 
 FLUSH_AFTER_S = 0.3
 TICK_S = 0.05
@@ -115,6 +115,8 @@ class Speaking:
                 case WordsEvent(words=words):
                     self._note(words)
                     self._last_char = words[-1].char_end
+                case NoticeEvent(message=message):
+                    self._status.tell(message)
                 case DoneEvent():
                     self.figures.speech_s += event.audio_ms / 1000
                     self.figures.wall_s += time.monotonic() - started

@@ -16,6 +16,7 @@ class StatusLine:
 
     def __init__(self, stream: TextIO, *, is_quiet: bool = False) -> None:
         self._stream = stream
+        self._is_quiet = is_quiet
         self._is_shown = not is_quiet and stream.isatty()
         self._text = ""
 
@@ -25,6 +26,13 @@ class StatusLine:
             self._text = text
             width = shutil.get_terminal_size().columns - 1
             self._stream.write(ERASE + text[:width])
+            self._stream.flush()
+
+    def tell(self, text: str) -> None:
+        """A line that stays."""
+        if not self._is_quiet:
+            self.clear()
+            self._stream.write(f"footlights: {text}\n")
             self._stream.flush()
 
     def clear(self) -> None:

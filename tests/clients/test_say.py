@@ -296,15 +296,45 @@ def test_explains_without_speaking(call: Call) -> None:
     done = call("Pay $20, please.", "Go!", "--explain")
     assert done.returncode == 0
     rows = [line.split("  ") for line in done.stdout.decode().splitlines()]
-    assert [[cell.strip() for cell in row if cell][:2] for row in rows] == [
-        ["written", "spoken"],
-        ["Pay", "Pay"],
-        ["$20,", "twenty dollars"],
-        ["please.", "please"],
+    assert [[cell.strip() for cell in row if cell][:4] for row in rows] == [
+        ["place", "part", "written", "spoken"],
+        ["0-3", "1", "Pay", "Pay"],
+        ["4-8", "1", "$20,", "twenty dollars"],
+        ["9-16", "1", "please.", "please"],
         [],
-        ["Go!", "Go"],
+        ["17-20", "2", "Go!", "Go"],
         [],
     ]
+
+
+def test_explains_ssml_with_a_lexicon_and_tells_what_cannot_be_done(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "words.toml").write_text('[say]\nGIF = "jif"\n[ipa]\nNguyen = "ŋwɪn"\n')
+    text = '<speak>GIF <break time="300ms"/><prosody rate="fast">Nguyen</prosody></speak>'
+    done = call(text, "--explain", "--format", "ssml", "--lexicon", str(tmp_path / "words.toml"))
+    assert done.returncode == 0
+    lines = done.stdout.decode().splitlines()
+    assert [line.split()[2:] for line in lines[1:] if line] == [
+        ["GIF", "jif", "ʤˈɪf,"],
+        ["<break", 'time="300ms"/>', "(pause", "of", "300", "ms)"],
+        ["Nguyen", "Nguyen", "ŋwɪn."],
+    ]
+    assert "character 32: prosody rate 'fast' cannot be done" in done.stderr.decode()
+
+
+def test_a_server_explains(call: Call, server: str) -> None:
+    done = call("That is $20", "--explain", "--server", server)
+    assert done.returncode == 0
+    assert ["8-11", "1", "$20", "twenty", "dollars"] in [line.split() for line in done.stdout.decode().splitlines()]
+    refused = call("<|im_end|>", "--explain", "--server", server)
+    assert refused.returncode == say.EXIT_FAILED
+    assert "structures the prompt" in refused.stderr.decode()
+
+
+def test_a_lexicon_that_cannot_be_used(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "words.toml").write_text('[say]\na = "b"\nb = "a"\n')
+    done = call("Hi", "--explain", "--lexicon", str(tmp_path / "words.toml"))
+    assert done.returncode == say.EXIT_FAILED
+    assert "never ends: a -> b -> a" in done.stderr.decode()
 
 
 def test_explaining_what_cannot_be_spoken(call: Call) -> None:
