@@ -6,6 +6,7 @@ utterance ends when the pointer has rested on the last silence.
 """
 
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -240,6 +241,20 @@ class AlignedStream:
     def has_rested(self) -> bool:
         """Whether a frame was made with the pointer on the silence that closes a flushed text."""
         return self._place.rested > 0
+
+    @property
+    def sounding_words(self) -> int:
+        """Words of the text that have a sound."""
+        return len(self._text.words)
+
+    @property
+    def begun_words(self) -> int:
+        """Words whose first sound is sounding in the next frame, or has sounded."""
+        return bisect_right(self._text.words, self._place.b, key=lambda placed: placed.first)
+
+    def is_past(self, words: int) -> bool:
+        """Whether the next frame would bring nothing of the first ``words`` words any more."""
+        return words == 0 or self._text.words[words - 1].last < self._place.a
 
     @property
     def is_resting(self) -> bool:

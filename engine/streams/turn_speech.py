@@ -5,6 +5,7 @@ proportional to length. ``AlignedTurn`` is for models whose audio rows see the t
 """
 
 import copy
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -26,6 +27,13 @@ class TurnSpeech(Protocol):
     @property
     def is_closed(self) -> bool:
         """Whether the end-of-turn token is already among the rows."""
+
+    @property
+    def begun(self) -> int:
+        """How many of the turn's words have begun, or may have."""
+
+    def is_past(self, words: int) -> bool:
+        """Whether the first ``words`` words have been spoken and nothing of the next; it may never be known."""
 
     def guide(self) -> Guide:
         """Bounds of the next decode step."""
@@ -75,6 +83,15 @@ class GuessedTurn:
         """Words whose expected times were given."""
         self._click: TrailingClick[tuple[int, ...]] = TrailingClick()
 
+    @property
+    def begun(self) -> int:
+        """All: which have, is not known."""
+        return len(self._words)
+
+    def is_past(self, words: int) -> bool:
+        """Never known."""
+        return False
+
     def guide(self) -> Guide:
         """The model says when the turn is over."""
         return Guide()
@@ -96,7 +113,9 @@ class GuessedTurn:
 
     def copy(self) -> "GuessedTurn":
         """An independent copy."""
-        return copy.deepcopy(self)
+        twin = copy.copy(self)
+        twin._click = self._click.copy()
+        return twin
 
     def _expected_words(self) -> tuple[WordTiming, ...]:
         """Words that begin, at the expected rate, before the end of what is heard now."""
@@ -128,13 +147,26 @@ class AlignedTurn:
     def __init__(self, settings: AlignedSettings, words: Sequence[SpokenWord]) -> None:
         self.is_closed = False
         self._stream = AlignedStream(settings)
-        self._stream.add(words)
+        self._sounding = [0]
+        """Words with a sound among the first n, by n."""
+        for word in words:
+            self._stream.add([word])
+            self._sounding.append(self._stream.sounding_words)
         self._stream.finish()
 
     @property
     def is_over(self) -> bool:
         """Whether the turn has ended; a turn without any sound is over before it begins."""
         return self.is_closed or self._stream.is_ended
+
+    @property
+    def begun(self) -> int:
+        """Words whose first sound is being made, or was."""
+        return bisect_left(self._sounding, self._stream.begun_words)
+
+    def is_past(self, words: int) -> bool:
+        """Whether the pointer has left the last sound of the last of them."""
+        return self._stream.is_past(self._sounding[words])
 
     def guide(self) -> Guide:
         """The symbols beside the next frame, the moves they allow, and whether the turn may end here."""
@@ -150,6 +182,6 @@ class AlignedTurn:
     def copy(self) -> "AlignedTurn":
         """An independent copy."""
         twin = copy.copy(self)
+        # The text of a turn never changes, and its place is replaced, not changed.
         twin._stream = copy.copy(self._stream)
-        twin._stream.restore(self._stream.snapshot())
         return twin
