@@ -87,7 +87,7 @@ def read_all(
                 take = reader.read(text, voice, take_seed)
                 if keep is not None:
                     keep(reader, voice, number, take)
-                reading = _judge(reader, voice, take_seed, text, take, judges)
+                reading = judged(reader, voice, take_seed, text, take, judges)
                 store.add(reading)
             else:
                 reused += 1
@@ -150,7 +150,8 @@ def wav_keeper(folder: Path) -> Keep:
     return keep
 
 
-def _judge(reader: Reader, voice: str, seed: int, text: str, take: Take, judges: Judges) -> Reading:
+def judged(reader: Reader, voice: str, seed: int, text: str, take: Take, judges: Judges) -> Reading:
+    """The verdict on ``take``; silence needs no judge."""
     if not take.samples.any():
         silence = word_errors(text, "")
         return Reading.of(reader, voice, seed, text, take, "", silence, None)

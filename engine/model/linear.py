@@ -29,7 +29,8 @@ class Linear(Leaf):
 
     def forward(self, x: Tensor) -> Tensor:
         """``x`` [..., inputs] -> [..., outputs]."""
-        return F.linear(x, self.weight, self.bias)
+        # Vectors stay float32 where matrices are bfloat16.
+        return F.linear(x, self.weight, None if self.bias is None else self.bias.to(x.dtype))
 
 
 class Embedding(Leaf):

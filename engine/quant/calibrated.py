@@ -17,6 +17,7 @@ from engine.quant.inputs import Inputs, input_name, record_inputs
 from engine.quant.integer import IntegerMatrix
 from engine.quant.scheme import PartScheme, Scheme
 from engine.quant.takes import calibration_texts, record
+from engine.weights import load_decoder
 
 INPUTS_FILE = f"{WORK_PREFIX}.inputs.safetensors"
 SEED = 1
@@ -50,14 +51,14 @@ def calibrate(
         for _ in range(sentences):
             advance()
         return Calibrated(_read(path))
-    parts = load_parts(source)
-    takes = record(parts, calibration_texts(sentences), SEED, advance)
+    takes = record(load_parts(source), calibration_texts(sentences), SEED, advance)
 
     def is_wanted(path: str) -> bool:
         part = scheme.of_module(path)
         return part.bits == 4 and part.method != "rtn"
 
-    inputs = record_inputs(parts.runner.decoder, takes, is_wanted)
+    # The one that spoke was made ready for this machine, which leaves no plain matrices to watch.
+    inputs = record_inputs(load_decoder(source)[0], takes, is_wanted)
     partial = path.with_name(f"{path.name}.partial")
     try:
         save_file(inputs, partial)

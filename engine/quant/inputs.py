@@ -109,7 +109,9 @@ class _RecordingExperts(ExpertMixture):
 def _recording(decoder: Decoder, wants: Callable[[str], bool]) -> Iterator[_Keeper]:
     """While the block runs, the inputs of modules whose path is wanted are kept."""
     keeper = _Keeper()
-    originals = {path: m for path, m in decoder.named_modules() if isinstance(m, Linear | Experts) and wants(path)}
+    wanted = {path: module for path, module in decoder.named_modules() if wants(path)}
+    originals = {path: module for path, module in wanted.items() if isinstance(module, Linear | Experts)}
+    assert wanted == originals, "only plain matrices can be watched"
     try:
         for path, module in originals.items():
             if isinstance(module, Linear):
