@@ -11,8 +11,9 @@ import math
 
 import numpy as np
 import torch
-from scipy.signal import butter, sosfilt
 from torch import Tensor, nn
+
+from engine.codec.high_pass import HighPass
 
 SAMPLE_RATE_HZ = 24_000
 SUBFRAME_SAMPLES = 150
@@ -32,7 +33,7 @@ MAX_LOG_ENVELOPE = 12.0
 LOWEST_DECIBELS = -60.0
 LOWEST_SHARE = 1e-12
 """Of a frame's power in its pulses."""
-HIGH_PASS = butter(2, 40, "highpass", fs=SAMPLE_RATE_HZ, output="sos")
+HIGH_PASS = HighPass(40, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME)
 """A train of pulses has a mean that moves with pitch and level: rumble below any voice."""
 
 
@@ -92,9 +93,7 @@ class Vocoder(nn.Module):
             out[b, start : start + FFT_SIZE] += wave
         tail.copy_(torch.from_numpy(out[:, SAMPLES_PER_FRAME:]))
         position += 1
-        samples = out[:, :SAMPLES_PER_FRAME].astype(np.float64)
-        clean, memory = sosfilt(HIGH_PASS, samples, zi=rumble[None].numpy())
-        rumble.copy_(torch.from_numpy(memory[0]))
+        clean = HIGH_PASS(out[:, :SAMPLES_PER_FRAME].astype(np.float64), rumble.numpy())
         return torch.from_numpy(clean).float().clamp_(-1, 1)
 
     def _pulses(self, parameters: Tensor, phase: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
