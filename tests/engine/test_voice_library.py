@@ -14,7 +14,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from engine.core import AudioChunk, ClonedVoice, Finished, Recording, Utterance
+from engine.core import AudioChunk, ClonedVoice, Finished, Policy, Recording, Utterance
 from engine.engine import Engine, load_engine
 from engine.errors import (
     ClipError,
@@ -130,6 +130,24 @@ class TestStates:
         add(engine, "low", recording(hertz=110, seconds=1.3))
         add(engine, "other", recording(hertz=990, seconds=1.7))
         assert not np.array_equal(speak(engine, "Yes.", "low")[0], speak(engine, "Yes.", "other")[0])
+
+
+class TestTexts:
+    def test_speakers_cues_and_tags_reach_the_prompt_untouched(self, engine: Engine) -> None:
+        text = "[sighs] Well, <whisper>come here.</whisper>\n<|speaker:1|> Why? [laughs]\n<|speaker:2|> Yes."
+        utterance = Utterance("u", "default", policy=Policy.WHOLE)
+        front, stream = engine._make_front(utterance), engine._make_stream(utterance)
+        for character in text:
+            stream.add(front.append(character))
+        stream.add(front.finish())
+        stream.finish()
+        assert stream.take_prompt() == tuple(library(engine).maker._builder.turn_ids(text))
+
+    def test_a_scene_is_spoken(self, engine: Engine) -> None:
+        add(engine, "cast", recording("<|speaker:0|> The lamps came on."), recording("<|speaker:1|> None of them."))
+        samples, words = speak(engine, "<|speaker:0|> Yes. <|speaker:1|> [laughs] No.", "cast")
+        assert len(samples)
+        assert [word.text for word in words if word.spoken] == ["Yes.", "No."]
 
 
 class TestLibrary:
