@@ -1,5 +1,6 @@
 // The page: wires text area, buttons and gauges to a Speaker.
 
+import { CAPTIONS } from "./captions.js";
 import { Connection } from "./connection.js";
 import { Lamps } from "./lamps.js";
 import { Script } from "./script.js";
@@ -7,6 +8,7 @@ import { Speaker } from "./speaker.js";
 import { Typing } from "./typing.js";
 
 const TOKENS_PER_SECOND = 15;
+const SHOWN = 80; // characters of what was heard before it changed
 const SAMPLE =
   "Good evening, and welcome to the front row. I am reading this to you while it is still being written, at about " +
   "fifteen tokens a second, as a language model would. Tickets are $24.50, the doors open at 7:30 p.m., and the play " +
@@ -19,7 +21,7 @@ const lamps = new Lamps($("lamps"), document.querySelector(".stage"));
 const typing = new Typing(() => ({ speaker, voice: $("voice").value }));
 let speaker = null;
 let connecting = null;
-let feed = null; // timer of the sample that is being fed
+let feed = null; // timer of the sample or the captions that are being fed
 
 // ------------------------------------------------------------------------------------------------ connection
 
@@ -74,7 +76,12 @@ function adopt(given, ready) {
   speaker.addEventListener("words", ({ detail: utterance }) => script.mark(utterance));
   speaker.addEventListener("finished", ({ detail: utterance }) => script.finish(utterance.id));
   speaker.addEventListener("stopped", ({ detail: { utterance, char_end: end } }) => {
-    script.cut(utterance.id, utterance.place(end), utterance.base + utterance.text.length);
+    script.cut(utterance.id, utterance.placeAfter(end), utterance.base + utterance.text.length);
+  });
+  speaker.addEventListener("revised", ({ detail: { utterance } }) => {
+    const { kept } = utterance.manuscript;
+    const shown = kept.length > SHOWN ? `…${kept.slice(-SHOWN)}` : kept;
+    $("differs").textContent = kept ? `Heard before it changed: “${shown.trim()}”` : "";
   });
   speaker.addEventListener("problem", ({ detail: message }) => complain(message));
 }
@@ -98,11 +105,12 @@ async function prepare() {
   await speaker.stop();
   script.clear();
   $("report").hidden = true;
+  $("differs").textContent = "";
   complain("");
 }
 
 function quiet() {
-  clearInterval(feed);
+  clearInterval(feed); // a timeout's too
   feed = null;
   text.readOnly = false;
   typing.reset(text.value);
@@ -138,6 +146,29 @@ async function speakSample() {
   }, 1000 / TOKENS_PER_SECOND);
 }
 
+/** A caption as a recogniser gives it: whole each time, and changed where it has understood better. */
+async function speakCaptions() {
+  await prepare();
+  text.value = "";
+  text.readOnly = true;
+  script.show("");
+  const utterance = await speaker.begin(0, $("voice").value);
+  const captions = [...CAPTIONS];
+  const next = () => {
+    const caption = captions.shift();
+    if (caption === undefined || utterance.isOver) {
+      utterance.end();
+      quiet();
+      return;
+    }
+    text.value = caption.text;
+    script.show(caption.text);
+    utterance.changeTo(caption.text);
+    feed = setTimeout(next, caption.forMs);
+  };
+  next();
+}
+
 async function stop() {
   quiet();
   const report = await speaker?.stop();
@@ -169,6 +200,7 @@ $("controls").addEventListener("submit", (event) => {
   speakAll().catch(() => {});
 });
 $("sample").addEventListener("click", () => speakSample().catch(() => {}));
+$("captions").addEventListener("click", () => speakCaptions().catch(() => {}));
 $("stop").addEventListener("click", stop);
 $("unlock").addEventListener("submit", (event) => {
   event.preventDefault();

@@ -51,12 +51,18 @@ export class Connection extends EventTarget {
 
   /** Text of any length, cut between characters (never inside a surrogate pair). */
   append(context, text) {
-    for (let start = 0; start < text.length; ) {
-      let end = Math.min(start + PIECE, text.length);
-      if (end < text.length && /[\uD800-\uDBFF]/.test(text[end - 1])) end -= 1;
-      this.send("text.append", { context, text: text.slice(start, end) });
-      start = end;
+    for (let rest = text; rest; ) {
+      const head = firstPiece(rest);
+      this.send("text.append", { context, text: head });
+      rest = rest.slice(head.length);
     }
+  }
+
+  /** Other text of any length from a character (code points) on. */
+  revise(context, from, text) {
+    const head = firstPiece(text);
+    this.send("text.revise", { context, from, text: head });
+    this.append(context, text.slice(head.length));
   }
 
   #audio(buffer) {
@@ -69,6 +75,11 @@ export class Connection extends EventTarget {
     const context = this.contexts.get(header.getUint16(2, true));
     return { type: "audio", context, first: Number(header.getBigUint64(8, true)), samples };
   }
+}
+
+function firstPiece(text) {
+  const isHalf = text.length > PIECE && /[\uD800-\uDBFF]/.test(text[PIECE - 1]);
+  return text.slice(0, isHalf ? PIECE - 1 : PIECE);
 }
 
 function base64url(text) {

@@ -45,7 +45,9 @@ export class Player extends EventTarget {
     this.post({ type: "end", id });
   }
 
+  /** Drop the samples of a stream from that one on. */
   discard(id, from) {
+    if (this.last.id === id) this.last.ms = Math.min(this.last.ms, this.#ms(from));
     this.post({ type: "discard", id, from });
   }
 

@@ -36,14 +36,18 @@ export class PlayoutQueue {
     this.#stream(id).ended = true;
   }
 
-  /** Drop what a stream holds from a position on: it was revised. */
+  /** Drop what a stream holds from a position on: it was revised. What comes next is heard from its start. */
   discard(id, from) {
     const stream = this.streams.find((each) => each.id === id);
     if (!stream) return;
     stream.chunks = stream.chunks
       .filter((chunk) => chunk.first < from)
       .map(({ first, samples }) => ({ first, samples: samples.subarray(0, from - first) }));
-    stream.received = Math.max(stream.position, Math.min(stream.received, from));
+    stream.received = Math.min(stream.received, from);
+    if (stream.position > from) {
+      stream.position = from;
+      if (stream === this.streams[0]) this.#stop();
+    }
   }
 
   /** Drop everything. Returns where the head stream stood. */

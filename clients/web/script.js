@@ -67,7 +67,7 @@ export class Script {
   #set(mark, state) {
     if (mark.state === state) return;
     mark.state = state;
-    if (mark.span) mark.span.className = state;
+    if (mark.span) mark.span.className = mark.isRevised && state !== "cut" ? `${state} revised` : state;
   }
 
   #speak(mark) {
@@ -86,6 +86,7 @@ export class Script {
       const to = Math.max(mark.to, Math.min(next, withPunctuation(this.text, mark.to)));
       mark.span = document.createElement("span");
       mark.span.className = mark.state;
+      mark.span.classList.toggle("revised", Boolean(mark.isRevised) && mark.state !== "cut");
       mark.span.textContent = this.text.slice(mark.from, to);
       parts.push(this.text.slice(at, mark.from), mark.span);
       at = to;

@@ -1,5 +1,7 @@
 // One connection and one player: text in, sound out, and an account of what was heard. No page elements in here.
 
+import { commonPrefix } from "./codepoints.js";
+import { Manuscript } from "./manuscript.js";
 import { Player } from "./player.js";
 
 const ACKNOWLEDGE_MS = 150;
@@ -11,19 +13,35 @@ export class Utterance {
     this.id = id;
     this.base = base;
     this.connection = connection;
-    this.text = "";
+    this.manuscript = new Manuscript();
     this.isEnded = false; // no more text
     this.isOver = false; // no more sound
-    this.words = []; // {from, to, spoken, start_ms, end_ms}
+    this.words = []; // {from, to, spoken, start_ms, end_ms, isRevised}; those that still are in the text
     this.firstTextAt = null;
-    this.offset = new CodePointOffsets();
+  }
+
+  get text() {
+    return this.manuscript.text;
   }
 
   append(text) {
     if (!text) return;
     this.firstTextAt ??= performance.now();
-    this.text += text;
+    this.manuscript.append(text);
     this.connection.append(this.id, text);
+  }
+
+  /** Replace all text from `start` (an offset in `text`) on. */
+  revise(start, text) {
+    const from = this.manuscript.revise(start, text);
+    this.connection.revise(this.id, from, text);
+  }
+
+  /** Make its text this one: by what is new at its end, or by revising what differs. */
+  changeTo(text) {
+    const same = commonPrefix(text, this.text);
+    if (same < this.text.length) this.revise(same, text.slice(same));
+    else this.append(text.slice(same));
   }
 
   flush() {
@@ -36,9 +54,31 @@ export class Utterance {
     this.connection.send("text.end", { context: this.id });
   }
 
-  /** The page's offset of a character offset of the server, which counts code points. */
-  place(codePoints) {
-    return this.base + this.offset.of(this.text, codePoints);
+  /** The page's offset behind the first so many characters of the spoken text. */
+  placeAfter(codePoints) {
+    return this.base + this.manuscript.placeAfter(codePoints);
+  }
+
+  /** Take words that will be heard. */
+  learn(words) {
+    const starts = new Set(words.map((word) => word.char_start));
+    const isRevised = this.manuscript.answered > 0;
+    const kept = this.words.filter((word) => !starts.has(word.char_start));
+    this.words = this.#placed([...kept, ...words.map((word) => ({ ...word, isRevised }))]);
+  }
+
+  /** The spoken text has changed from that character on: words behind it are void, words before may have moved. */
+  forget(keptTo) {
+    this.words = this.#placed(this.words.filter((word) => word.char_start < keptTo));
+  }
+
+  /** In order, with their places on the page; without those that are heard but not written any more. */
+  #placed(words) {
+    const found = words.map((word) => ({ ...word, at: this.manuscript.place(word) }));
+    return found
+      .filter(({ at }) => at !== null)
+      .map(({ at, ...word }) => ({ ...word, from: this.base + at[0], to: this.base + at[1] }))
+      .sort((a, b) => a.char_start - b.char_start);
   }
 
   /** It has fallen silent since it has no text left to speak, not since the server was late. */
@@ -64,6 +104,8 @@ export class Speaker extends EventTarget {
     on("audio", (message) => this.#live(message.context) && this.player.push(message.context, message.first, message.samples));
     on("audio.discard", (message) => this.player?.discard(message.context, Math.round((message.from_ms * this.rate) / 1000)));
     on("words", (message) => this.#words(message));
+    on("text.revised", (message) => this.#revised(message));
+    on("text.skipped", (message) => this.#revised(message));
     on("done", (message) => this.player?.end(message.context));
     on("error", (message) => this.#fail(message));
     on("lost", () => this.utterances.forEach((utterance) => this.player?.end(utterance.id)));
@@ -97,6 +139,11 @@ export class Speaker extends EventTarget {
     const [report] = await Promise.all(reports);
     if (report) this.#emit("stopped", report);
     return report;
+  }
+
+  /** Has all that was made of its text been heard? */
+  isSilent(utterance) {
+    return utterance.isOver || (this.player !== null && this.player.state.waiting && this.player.state.buffered === 0);
   }
 
   get isSpeaking() {
@@ -154,10 +201,18 @@ export class Speaker extends EventTarget {
   #words({ context, words }) {
     const utterance = this.utterances.get(context);
     if (!utterance) return;
-    for (const word of words) {
-      utterance.words.push({ ...word, from: utterance.place(word.char_start), to: utterance.place(word.char_end) });
-    }
+    utterance.learn(words);
     this.#emit("words", utterance);
+  }
+
+  #revised(message) {
+    const utterance = this.utterances.get(message.context);
+    if (!utterance) return;
+    if (message.type === "text.revised") utterance.manuscript.revised(message);
+    else utterance.manuscript.skipped(message);
+    utterance.forget(message.kept_to);
+    this.#emit("words", utterance);
+    this.#emit("revised", { utterance, ...message });
   }
 
   #fail(message) {
@@ -190,22 +245,5 @@ export class Speaker extends EventTarget {
 
   #emit(name, detail) {
     this.dispatchEvent(new CustomEvent(name, { detail }));
-  }
-}
-
-/** Code point offsets to UTF-16 offsets of a text that only grows; remembers where it was, since offsets mostly rise. */
-class CodePointOffsets {
-  constructor() {
-    this.codePoints = 0;
-    this.units = 0;
-  }
-
-  of(text, codePoints) {
-    if (codePoints < this.codePoints) this.codePoints = this.units = 0;
-    while (this.codePoints < codePoints && this.units < text.length) {
-      this.units += text.codePointAt(this.units) > 0xffff ? 2 : 1;
-      this.codePoints += 1;
-    }
-    return this.units;
   }
 }

@@ -1,9 +1,12 @@
-// Speaks a text while it is being typed. Text that was sent cannot be changed, so only finished words are sent, and an
-// edit further back stops the speech and goes on from the first word that was not heard, or from the edited one.
+// Speaks a text while it is being typed. Only finished words are sent; an edit further back revises what was not heard
+// yet. Text of an utterance that is over cannot be revised: speech then goes on with a new one from the edited word.
+
+import { commonPrefix } from "./codepoints.js";
 
 const FLUSH_MS = 700; // a pause this long at the end of a word: speak what there is
 const END_MS = 2500; // a pause this long anywhere: the last word is finished too
-const EDIT_MS = 450; // an edit further back is settled after this long without a key
+const LISTEN_MS = 300; // how often it is asked, after that, whether all has been heard
+const EDIT_MS = 300; // an edit further back is settled after this long without a key
 
 export class Typing {
   /** @param {() => {speaker: object, voice: string}} current */
@@ -25,7 +28,7 @@ export class Typing {
     this.value = value;
     clearTimeout(this.timer);
     if (!value.startsWith(this.said)) {
-      this.timer = setTimeout(() => this.#restart(), value.trim() ? EDIT_MS : 0);
+      this.timer = setTimeout(() => this.#edit(), value.trim() ? EDIT_MS : 0);
       return;
     }
     this.#send(finishedWords(value, this.said.length));
@@ -53,16 +56,44 @@ export class Typing {
     }
     this.timer = setTimeout(() => {
       this.#send(this.value.length);
-      this.#tell((utterance) => utterance.end());
-      this.utterance = null;
+      this.#tell((utterance) => utterance.flush());
+      this.#endWhenHeard();
     }, END_MS - FLUSH_MS);
+  }
+
+  /** Until then an edit may still revise it. */
+  #endWhenHeard() {
+    this.timer = setTimeout(async () => {
+      const waiting = this.utterance;
+      const utterance = await waiting;
+      if (waiting !== this.utterance) return;
+      if (utterance && !this.current().speaker.isSilent(utterance)) {
+        this.#endWhenHeard();
+        return;
+      }
+      utterance?.end();
+      this.utterance = null;
+    }, LISTEN_MS);
+  }
+
+  async #edit() {
+    const utterance = await this.utterance;
+    const edited = commonPrefix(this.value, this.said);
+    if (!utterance || utterance.isOver || utterance.isEnded || edited < utterance.base || !this.value.trim()) {
+      await this.#restart();
+      return;
+    }
+    const end = Math.max(edited, finishedWords(this.value, edited));
+    utterance.changeTo(this.value.slice(utterance.base, end));
+    this.said = this.value.slice(0, end);
+    this.timer = setTimeout(() => this.#pause(), FLUSH_MS);
   }
 
   async #restart() {
     const edited = commonPrefix(this.value, this.said);
     const { speaker } = this.current();
     const report = await speaker.stop();
-    const heardTo = report ? report.utterance.place(report.char_end) : this.said.length;
+    const heardTo = report ? report.utterance.placeAfter(report.char_end) : this.said.length;
     const { value } = this;
     this.reset(value.slice(0, wordStart(value, Math.min(edited, heardTo))));
     this.update(value);
@@ -78,12 +109,6 @@ function finishedWords(text, from) {
   let end = text.length;
   while (end > from && !/\s/.test(text[end - 1])) end -= 1;
   return end;
-}
-
-function commonPrefix(a, b) {
-  let length = 0;
-  while (length < a.length && length < b.length && a[length] === b[length]) length += 1;
-  return length;
 }
 
 function wordStart(text, at) {

@@ -75,6 +75,43 @@ async def test_an_edit_goes_on_from_what_was_not_heard(page: Page) -> None:
     assert played < 17 * 0.2 + 0.5
 
 
+async def test_an_edit_of_what_is_to_come_revises_it_while_it_sounds(page: Page, tmp_path: Path) -> None:
+    text = "document.getElementById('text')"
+    words = " ".join(f"word{number}" for number in range(20))
+    await page.run(
+        "window.sent = []; const send = WebSocket.prototype.send;"
+        "WebSocket.prototype.send = function (data) { sent.push(JSON.parse(data)); send.call(this, data); }; 0"
+    )
+    await page.run(f"{text}.value = '{words} '; {text}.dispatchEvent(new Event('input'))")
+    await page.until(f"{LIT}.length > 2")
+    await page.run(f"{text}.value = '{words} '.replace('word15', 'other'); {text}.dispatchEvent(new Event('input'))")
+    await page.until(f"{LIT}.includes('other')", 15)
+    await page.screenshot(tmp_path / "revised.png")
+    revised = await page.run("[...document.querySelectorAll('#mirror .revised')].map(span => span.textContent)")
+    assert revised[:2] == ["other", "word16"]
+    sent = await page.run("sent.map(message => message.type)")
+    assert sent.count("context.open") == 1
+    assert "cancel" not in sent
+    assert "played" in sent
+    (revision,) = await page.run("sent.filter(message => message.type === 'text.revise')")
+    assert revision["from"] == words.index("word15")
+    assert await page.run(gauge("underruns")) == 0
+
+
+async def test_captions_that_change_are_spoken_as_they_end(page: Page, tmp_path: Path) -> None:
+    await page.click("#captions")
+    await page.until("document.querySelectorAll('#mirror .revised').length > 0", 15)
+    await page.screenshot(tmp_path / "captions.png")
+    await page.until("document.getElementById('text').value.endsWith('are safe.')", 25)
+    await page.until("document.getElementById('stop').disabled", 25)
+    heard = await page.run(LIT)
+    assert heard[:1] == ["Good"]
+    assert heard[-1:] == ["safe."]
+    assert len(heard) >= 12
+    # What was heard before it changed is told.
+    assert "Heard before it changed" in await page.run("document.getElementById('differs').textContent")
+
+
 async def test_stop_shows_what_was_heard(page: Page, tmp_path: Path) -> None:
     await page.click("#sample")
     await page.until(f"{LIT}.length >= 4", 15)
@@ -228,6 +265,17 @@ async def test_queue_fills_lost_audio_with_silence_and_drops_what_comes_twice(bl
 async def test_queue_discards_what_was_revised(blank: Page) -> None:
     script = "say('a', 0, 100); hear(20); queue.discard('a', 50); return [queue.buffered, hear(64).position]"
     assert await queue(blank, script) == [30, 50]
+
+
+async def test_queue_goes_back_to_what_was_revised_behind_it(blank: Page) -> None:
+    script = """
+      say('a', 0, 300); hear(200); queue.discard('a', 150);
+      const held = hear(5);
+      queue.push('a', 150, new Float32Array(100).fill(2));
+      const out = hear(100);
+      return [held.position, held.waiting, out.position, out.sum > 100];
+    """
+    assert await queue(blank, script) == [150, True, 250, True]
 
 
 async def test_queue_is_silent_after_a_soft_edge_when_cleared(blank: Page) -> None:
