@@ -8,6 +8,8 @@ KNOWN_MS = 1_000.0
 """Speech after which it can tell."""
 AIM = 0.5
 """A skip brings the lag down to this share of what is allowed, so that the next one is not due at once."""
+LONGEST_WORD = 64
+_GAP = re.compile(r"\s+")
 _SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’)\]]*(?=\s)")
 
 
@@ -27,6 +29,10 @@ def skip_target(text: str, start: int, characters: int) -> int | None:
     sentence = _SENTENCE_END.search(text, max(start, earliest - 1), earliest + characters // 2)
     if sentence is not None:
         return sentence.end()
-    gap = re.compile(r"\s").search(text, earliest)
-    target = gap.start() if gap else earliest
+    gap = _GAP.search(text, earliest)
+    if gap is not None:
+        return gap.start()
+    # It is in the last word, which is said as a whole, or in a script without spaces.
+    begins = [match.start() for match in _GAP.finditer(text, max(start, earliest - LONGEST_WORD), earliest)]
+    target = begins[-1] if begins else earliest
     return target if target > start else None

@@ -105,3 +105,40 @@ def test_messages_are_20_to_100_ms(sizes: list[int], rate: int) -> None:
 
 def test_silence_has_its_length() -> None:
     assert silence(8_000, 40) == bytes(2 * 320)
+
+
+@pytest.mark.parametrize("output_rate", [24_000, 8_000, 44_100, 48_000, 22_050])
+@pytest.mark.parametrize("position", [0, 50, 1_200, 12_345, 23_900, 24_000])
+def test_after_a_rewind_it_goes_on_as_if_the_new_samples_had_been_the_first(output_rate: int, position: int) -> None:
+    time_s = np.arange(24_000) / 24_000
+    old = (0.5 * np.sin(2 * np.pi * 440 * time_s)).astype(np.float32)
+    new = (0.4 * np.sin(2 * np.pi * 300 * time_s)).astype(np.float32)
+    whole = PcmStream(24_000, output_rate)
+    wanted = np.frombuffer(whole.push(np.concatenate([old[:position], new])) + whole.finish(), "<i2").astype(int)
+    stream = PcmStream(24_000, output_rate)
+    pcm = b"".join(stream.push(old[start : start + 1_200]) for start in range(0, len(old), 1_200))
+    cut = stream.rewind(position)
+    assert cut * 24_000 <= (position + 1) * output_rate
+    pcm = pcm[: 2 * cut] + b"".join(stream.push(new[start : start + 700]) for start in range(0, len(new), 700))
+    made = np.frombuffer(pcm + stream.finish(), "<i2").astype(int)
+    assert len(made) == len(wanted)
+    # What was given out before may have known the old samples that followed.
+    assert np.abs(made - wanted)[cut:].max() <= 1
+
+
+def test_a_rewind_to_what_was_forgotten_is_no_worse_than_a_start() -> None:
+    stream = PcmStream(24_000, 48_000)
+    samples = np.full(24_000, 0.25, np.float32)
+    stream.push(samples)
+    stream.forget(20_000)
+    assert stream.rewind(10_000) == 20_000
+    made = np.frombuffer(stream.push(samples) + stream.finish(), "<i2")
+    assert len(made) == 48_000
+    assert abs(int(made[1_000]) - 8192) <= 2
+
+
+def test_a_cutter_forgets_what_is_void() -> None:
+    cutter = MessageCutter(1_000)
+    assert cutter.push(bytes(range(20))) == []
+    cutter.rewind(3)
+    assert cutter.push(b"", is_last=True) == [bytes(range(6))]

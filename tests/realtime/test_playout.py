@@ -1,5 +1,6 @@
 """The model of the listener's play-out."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,3 +72,25 @@ def test_positions_stay_in_order(steps: list[tuple[str, float, float]]) -> None:
             assert playout.heard_ms(now_s) >= playout.acknowledged_ms >= heard_ms
             heard_ms = playout.acknowledged_ms
         assert playout.lead_ms(now_s) >= 0
+
+
+def test_what_can_have_been_heard_runs_on_from_the_last_acknowledgement() -> None:
+    playout = Playout()
+    assert playout.bound_ms(5.0) == 0
+    playout.push(1000, 10.0)
+    playout.sent(800)
+    assert playout.bound_ms(10.3) == pytest.approx(300)
+    playout.acknowledge(100, 10.3)
+    assert playout.bound_ms(10.5) == pytest.approx(300)
+    assert playout.bound_ms(99) == 800
+
+
+def test_void_audio_was_neither_made_nor_sent_nor_heard() -> None:
+    playout = Playout()
+    playout.push(1000, 10.0)
+    playout.sent(800)
+    playout.acknowledge(700, 10.7)
+    playout.rewind(600)
+    assert (playout.queued_ms, playout.sent_ms, playout.acknowledged_ms) == (600, 600, 600)
+    playout.push(100, 10.8)
+    assert playout.queued_ms == 700
