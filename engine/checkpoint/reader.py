@@ -15,16 +15,19 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from engine.checkpoint.gguf import GgufFile, GgufForm
 from engine.checkpoint.names import tensor_shapes
 from engine.checkpoint.packed import Packed
 from engine.checkpoint.quantisation import Quantisation, read_quantisation
 from engine.checkpoint.safetensors_file import SafetensorsFile
 from engine.checkpoint.stored import Described, PlainForm, Stored
 from engine.config import CONFIG_FILE, ModelConfig, read_json, unknown_keys
-from engine.errors import WeightsError
+from engine.errors import UnsupportedFormatError, WeightsError
 
 INDEX_FILE = "model.safetensors.index.json"
 SINGLE_FILE = "model.safetensors"
+_TOWER_FILE = "mmproj"
+"""What names of llama.cpp's files for tower and codec begin with."""
 
 _log = logging.getLogger(__name__)
 
@@ -73,11 +76,12 @@ class CheckpointReader:
                 if name in headers:
                     raise WeightsError(f"{file.path.name}: tensor {name} is in {self._place[name].path.name}, too")
                 headers[name], self._place[name] = entry, file
-        plain = PlainForm()
+        plain, gguf = PlainForm(), GgufForm()
         self._stored: dict[str, Stored] = {}
         for name, shape in self._shapes.items():
             form = quantisation.form(name) if quantisation else plain
-            stored = form.find(name, shape, headers) or plain.find(name, shape, headers)
+            ways = (gguf, form, plain)
+            stored = next((found for way in ways if (found := way.find(name, shape, headers)) is not None), None)
             if stored is None:
                 missing = [other for other in self._shapes if other not in headers]
                 raise WeightsError(f"tensor {name} is missing ({len(missing)} in all)")
@@ -161,7 +165,30 @@ def open_checkpoint(folder: Path) -> CheckpointReader:
     config = ModelConfig.from_dict(values)
     if unknown := unknown_keys(values):
         _log.warning("%s asks for what is not known here, and not done: %s", folder / CONFIG_FILE, ", ".join(unknown))
-    return CheckpointReader(config, read_quantisation(values.get("quantization_config")), _open_files(folder))
+    quantisation = read_quantisation(values.get("quantization_config"))
+    if paths := sorted(folder.glob("*.gguf")):
+        return CheckpointReader(config, quantisation, _open_gguf(folder, paths, config))
+    return CheckpointReader(config, quantisation, _open_files(folder))
+
+
+def _open_gguf(folder: Path, paths: list[Path], config: ModelConfig) -> list[TensorFile]:
+    """GGUF files, and of the safetensors files beside them the tensors that those do not have."""
+    ggufs = [GgufFile(path, config) for path in paths if not path.name.startswith(_TOWER_FILE)]
+    held = {name for file in ggufs for name in file.entries}
+    rest = [SafetensorsFile(path) for path in sorted(folder.glob("model*.safetensors"))]
+    for file in rest:
+        file.entries = {name: entry for name, entry in file.entries.items() if not _is_of(name, held)}
+    if not any(name.startswith("audio_decoder") for file in rest for name in file.entries):
+        raise UnsupportedFormatError(
+            f"{folder} has no codebook tower: of GGUF, the backbone is read; put those of the original's "
+            "model-*.safetensors files beside it that hold audio_decoder tensors"
+        )
+    return [*ggufs, *(file for file in rest if file.entries)]
+
+
+def _is_of(name: str, held: set[str]) -> bool:
+    """Whether a stored tensor is one of ``held``, or its scales."""
+    return name in held or name.removesuffix("_scale_inv") in held
 
 
 def _open_files(folder: Path) -> list[TensorFile]:

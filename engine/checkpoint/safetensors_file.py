@@ -1,14 +1,11 @@
 """A safetensors file, mapped into memory: its header checked, its tensors views of the mapping.
 
-The library's own reader gives tensors, too, but neither says which tensor a cut file lacks nor lets go of pages. With
-``release`` a walk through a file of any size holds one tensor of it in memory; released pages of a tensor that is
-still in use come back by themselves, from the file.
+The library's own reader gives tensors, too, but neither says which tensor a cut file lacks nor lets go of pages: with
+``release`` a walk through a file of any size holds one tensor of it in memory.
 """
 
 import json
 import math
-import mmap
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from engine.checkpoint.mapped import MappedFile
 from engine.errors import WeightsError
 
 DTYPES = {
@@ -52,51 +50,26 @@ class Entry:
         return self.stop - self.start
 
 
-class SafetensorsFile:
+class SafetensorsFile(MappedFile):
     """The tensors of one file, by name. Raises ``WeightsError`` for anything but a whole, well-formed file."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        if not path.is_file():
-            raise WeightsError(f"{path} is missing")
-        try:
-            self.nbytes = path.stat().st_size
-            with path.open("rb") as file:
-                self.entries, self.metadata = _read_header(path, file.read(8), file.read, self.nbytes)
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except OSError as error:
-            raise WeightsError(f"{path} cannot be read: {error}") from error
-        self._held: list[Entry] = []
+        super().__init__(path)
+        self.entries, self.metadata = _read_header(self)
 
     def tensor(self, name: str) -> Tensor:
-        """A tensor as stored: a view of the mapping, not to be written to (writing ends the process)."""
+        """A tensor as stored: a view of the mapping, not to be written to."""
         entry = self.entries[name]
-        self._held.append(entry)
-        if not entry.nbytes:
-            return torch.empty(entry.shape, dtype=entry.dtype)
-        with warnings.catch_warnings():
-            # It warns that the mapping cannot be written to, which is the point of it.
-            warnings.simplefilter("ignore", UserWarning)
-            raw = torch.frombuffer(self._map, dtype=torch.uint8, count=entry.nbytes, offset=entry.start)
-        if entry.start % entry.dtype.itemsize:
-            raw = raw.clone()
-        return raw.view(entry.dtype).view(entry.shape)
-
-    def release(self) -> None:
-        """Let go of the pages of the tensors read since the last call."""
-        for entry in self._held if hasattr(mmap, "MADV_DONTNEED") else ():
-            start = entry.start // mmap.PAGESIZE * mmap.PAGESIZE
-            self._map.madvise(mmap.MADV_DONTNEED, start, entry.stop - start)
-        self._held = []
+        return self.view(entry.start, entry.stop, entry.dtype, entry.shape)
 
 
-def _read_header(path: Path, head: bytes, read: Any, size: int) -> tuple[dict[str, Entry], dict[str, str]]:
-    """Entries and metadata from the file's first 8 bytes and what ``read`` gives after them."""
+def _read_header(file: MappedFile) -> tuple[dict[str, Entry], dict[str, str]]:
+    path, head = file.path, file.bytes_at(0, 8)
     length = int.from_bytes(head, "little")
-    if len(head) < 8 or length > min(_MOST_HEADER_BYTES, size - 8):
+    if len(head) < 8 or length > min(_MOST_HEADER_BYTES, file.nbytes - 8):
         raise WeightsError(f"{path} cannot be read: it is cut off in its header, or is no safetensors file")
     try:
-        header = json.loads(read(length), object_pairs_hook=_without_duplicates)
+        header = json.loads(file.bytes_at(8, length), object_pairs_hook=_without_duplicates)
         metadata = header.pop("__metadata__", {})
         entries = {name: _entry(values, 8 + length) for name, values in header.items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -106,11 +79,11 @@ def _read_header(path: Path, head: bytes, read: Any, size: int) -> tuple[dict[st
         if entry.start != position:
             raise WeightsError(f"{path} cannot be read: {name} starts at byte {entry.start}, not at {position}")
         position = entry.stop
-        if position > size:
-            missing = position - size
+        if position > file.nbytes:
+            missing = position - file.nbytes
             raise WeightsError(f"{path} cannot be read: it is cut off, {name} ends {missing} bytes after the file")
-    if position != size:
-        raise WeightsError(f"{path} cannot be read: {size - position} bytes follow its last tensor")
+    if position != file.nbytes:
+        raise WeightsError(f"{path} cannot be read: {file.nbytes - position} bytes follow its last tensor")
     return entries, {str(key): str(value) for key, value in metadata.items()}
 
 
