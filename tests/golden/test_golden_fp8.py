@@ -9,6 +9,7 @@ import shutil
 from collections import defaultdict
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -16,7 +17,10 @@ from torch import Tensor
 
 from engine.cache.decoder import DecoderState
 from engine.checkpoint.fp8 import BlockFp8, quantise_block_fp8
+from engine.checkpoint.inspect import inspect
 from engine.checkpoint.reader import open_checkpoint
+from engine.core import AudioChunk, Utterance
+from engine.engine import load_engine
 from engine.model.decoder import Decoder
 from engine.weights import load_decoder
 
@@ -141,3 +145,29 @@ def test_steps(fp8_decoder: Decoder, prefilled: Prefilled, expected_fp8: Expecte
         assert_close(main[0], expected_fp8[f"{kind}.main_logits"][step])
         assert_close(torch.stack(logits), expected_fp8[f"{kind}.codebook_logits"][step])
         assert_close(hidden[0, 0], expected_fp8[f"{kind}.hidden"][step])
+
+
+def test_a_folder_of_the_original_form_is_all_it_takes(folder: Path, tmp_path: Path) -> None:
+    """Sharded FP8 weights, ``codec.pth`` and the tokenizer, as downloaded: text in, sound out."""
+    whole = tmp_path / "drama-3"
+    shutil.copytree(folder, whole)
+    shutil.copy(ROOT / "checkpoint-bf16/tokenizer.json", whole)
+    for name in ("codec.pth", "codec_config.json"):
+        shutil.copy(ROOT / "codec" / name, whole)
+    assert inspect(whole, reads_all=True).refused == ()
+    engine = load_engine(whole, is_warm=False)
+    assert engine.info.name == "drama-3"
+    assert "Built with Fish Audio" in engine.info.notes
+    engine.add(Utterance("u", engine.info.voices[0]))
+    engine.append_text("u", "Good evening.")
+    engine.finish("u")
+    chunks: list[AudioChunk] = []
+    for _ in range(100):
+        chunks += [event for event in engine.step() if isinstance(event, AudioChunk)]
+        if len(chunks) > 2:
+            break
+    samples = np.concatenate([chunk.samples for chunk in chunks])
+    assert len(samples) % engine.info.samples_per_frame == 0
+    assert bool(np.isfinite(samples).all())
+    # Random weights say nothing, but not silence.
+    assert float(np.abs(samples).max()) > 1e-4
