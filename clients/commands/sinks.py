@@ -1,6 +1,7 @@
 """Where the sound goes: speakers, a WAV file, or raw samples on a stream. All take pcm_s16le, mono."""
 
 import asyncio
+import sys
 import wave
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -179,6 +180,17 @@ class Speakers:
 
     def _fill(self, out: Any, samples: int, _time: object, _status: object) -> None:
         out[:] = self._buffer.read(samples)
+
+
+def open_sink(path: Path | None, sample_rate: int, default: Path) -> Sink:
+    """A WAV file at ``path``; without one the speakers, and where there are none a file at ``default``."""
+    if path is not None:
+        return WavFile(path, sample_rate)
+    try:
+        return Speakers(sample_rate)
+    except NoSpeakersError as error:
+        print(f"footlights: no speakers ({error}); writing {default} here instead", file=sys.stderr)
+        return WavFile(default, sample_rate)
 
 
 def import_sounddevice() -> Any:

@@ -1,0 +1,256 @@
+"""``footlights captions``: captions that change are spoken while they are written, and come back with word times.
+
+A caption track is one context. Each new state of the captions is sent as the whole text so far (`Context.change_to`);
+the client library finds out what differs, and the server replaces what was not heard yet.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from clients.commands.listener import Listener
+from clients.commands.sinks import open_sink
+from clients.commands.text_source import read_text
+from clients.sdk import ClientError, Context, DoneEvent, HeardReport, RevisedEvent, Word, WordsEvent, connect
+
+EXIT_OK, EXIT_FAILED = 0, 1
+DEFAULT_FILE = Path("captions.wav")
+CUE_CHARACTERS = 42
+"""Longest line of a cue, as broadcasters have it."""
+CUE_GAP_MS = 700.0
+"""A silence that ends a cue."""
+EPILOG = """\
+input, one of:
+  - lines of JSON on standard input, as a recogniser gives them:
+      {"text": "Good evening to"}
+      {"text": "Good evening, two hours ago"}                  it has understood better
+      {"text": "Good evening, two hours ago.", "final": true}  settled; the next line starts a new caption
+  - a subtitle file (--replay talk.srt), its cues at their times: a dub in real time
+
+output:
+  - the speech: speakers, or -o FILE.wav
+  - --vtt FILE: a WebVTT file of what was spoken, each word with the time at which it is heard
+  - on standard error, what came too late to be changed and what was skipped
+
+examples:
+  recogniser | footlights captions --server ws://127.0.0.1:8060
+  footlights captions --replay talk.srt -o talk.wav --vtt talk.vtt --server ws://127.0.0.1:8060
+  footlights captions --max-lag 3 < clients/recordings/captions.jsonl --server ws://127.0.0.1:8060
+
+environment:
+  FOOTLIGHTS_SERVER, FOOTLIGHTS_API_KEY   in place of --server, --api-key
+"""
+_TIMES = re.compile(r"(?:(\d+):)?(\d\d):(\d\d)[,.](\d{3})\s*-->")
+_TAG = re.compile(r"<[^>]*>")
+
+
+@dataclass(frozen=True)
+class Caption:
+    """One state of the caption that is being written; ``is_final``: the next one is another."""
+
+    text: str
+    is_final: bool = False
+
+
+class Track:
+    """All captions as one text."""
+
+    def __init__(self) -> None:
+        self.settled = ""
+
+    def show(self, caption: Caption) -> str:
+        """The whole text with this caption at its end."""
+        # A word at the end of a caption that may change is not known to be whole: no white space behind it.
+        text = self.settled + caption.text.strip()
+        if caption.is_final:
+            self.settled = text + " " if caption.text.strip() else self.settled
+            return self.settled
+        return text
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; returns its exit status."""
+    arguments = parser().parse_args(argv)
+    status = EXIT_OK
+    try:
+        asyncio.run(_run(arguments))
+    except* (ClientError, OSError, ValueError) as errors:
+        print(f"footlights: {_first(errors)}", file=sys.stderr)
+        status = EXIT_FAILED
+    return status
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of ``footlights captions``."""
+    made = argparse.ArgumentParser(
+        prog="footlights captions",
+        description="Speak live captions while they are still being corrected.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    server = os.environ.get("FOOTLIGHTS_SERVER", "ws://127.0.0.1:8060")
+    made.add_argument("--replay", metavar="FILE", type=Path, help="an .srt or .vtt file in place of standard input")
+    made.add_argument("-o", "--output", metavar="FILE", type=Path, help="write a WAV file, in real time")
+    made.add_argument("--vtt", metavar="FILE", type=Path, help="write what was spoken, with word times")
+    made.add_argument("--max-lag", metavar="S", type=float, help="leave text out rather than fall further behind")
+    made.add_argument("-v", "--voice", help="voice; default: the server's")
+    made.add_argument("-s", "--server", metavar="URL", default=server, help="a running server; default: %(default)s")
+    made.add_argument("--api-key", metavar="KEY", default=os.environ.get("FOOTLIGHTS_API_KEY"), help="of that server")
+    return made
+
+
+def _first(error: BaseException) -> BaseException:
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+async def _run(arguments: argparse.Namespace) -> None:
+    captions = _replay(arguments.replay) if arguments.replay else _read(read_text(sys.stdin.fileno()))
+    async with connect(arguments.server, voice=arguments.voice, api_key=arguments.api_key) as session:
+        sink = open_sink(arguments.output, session.sample_rate, DEFAULT_FILE)
+        max_lag_ms = None if arguments.max_lag is None else 1000 * arguments.max_lag
+        try:
+            async with session.context(max_lag_ms=max_lag_ms) as context:
+                words = await _speak(context, captions, Listener(context, sink))
+        finally:
+            sink.close()
+    if arguments.vtt is not None:
+        await asyncio.to_thread(arguments.vtt.write_text, to_vtt(words), encoding="utf-8")
+
+
+async def _speak(context: Context, captions: AsyncIterator[Caption], listener: Listener) -> list[Word]:
+    words: dict[int, Word] = {}
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(_write(context, captions))
+        playing = tasks.create_task(listener.run())
+        async for event in context:
+            listener.take(event)
+            match event:
+                case WordsEvent():
+                    words.update((word.char_start, word) for word in event.words)
+                case RevisedEvent():
+                    words = {start: word for start, word in words.items() if start < event.kept_to}
+                    _tell(event)
+                case DoneEvent() | HeardReport():
+                    break
+        listener.finish()
+        await playing
+    return [word for _, word in sorted(words.items())]
+
+
+async def _write(context: Context, captions: AsyncIterator[Caption]) -> None:
+    track = Track()
+    async for caption in captions:
+        await context.change_to(track.show(caption))
+        if caption.is_final:
+            await context.flush()
+    await context.end()
+
+
+def _tell(event: RevisedEvent) -> None:
+    if event.skipped:
+        print(f"skipped: {event.skipped.strip()}", file=sys.stderr)
+    elif event.is_late:
+        print(f"too late to change: …{event.text[: event.kept_to][-CUE_CHARACTERS:].strip()}", file=sys.stderr)
+
+
+# ---------------------------------------------------------------------------------------------- captions in
+
+
+async def _read(pieces: AsyncIterator[str]) -> AsyncIterator[Caption]:
+    """Captions from lines of JSON, as they come."""
+    rest = ""
+    async for piece in pieces:
+        *lines, rest = (rest + piece).split("\n")
+        for line in filter(str.strip, lines):
+            yield parse_line(line)
+    if rest.strip():
+        yield parse_line(rest)
+
+
+def parse_line(line: str) -> Caption:
+    """The caption of a line of JSON.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        body = json.loads(line)
+        text, is_final = body["text"], body.get("final", False)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f'not a caption: {line.strip()[:60]!r}; wanted: {{"text": "..", "final": true}}') from error
+    if not isinstance(text, str) or not isinstance(is_final, bool):
+        raise ValueError(f"not a caption: {line.strip()[:60]!r}; text is a string, final is true or false")
+    return Caption(text, is_final)
+
+
+async def _replay(path: Path) -> AsyncIterator[Caption]:
+    """The cues of a subtitle file at their times."""
+    cues = parse_cues(await asyncio.to_thread(path.read_text, encoding="utf-8-sig"))
+    loop = asyncio.get_running_loop()
+    started_s = loop.time()
+    for start_s, text in cues:
+        await asyncio.sleep(max(0.0, started_s + start_s - loop.time()))
+        yield Caption(text, is_final=True)
+
+
+def parse_cues(text: str) -> list[tuple[float, str]]:
+    """Start (s) and text of each cue of an SRT or WebVTT file, without its tags.
+
+    Raises:
+        ValueError: there is none.
+    """
+    cues = []
+    for block in re.split(r"\n\s*\n", text.replace("\r\n", "\n")):
+        lines = block.strip().split("\n")
+        at = next((number for number, line in enumerate(lines) if _TIMES.match(line)), None)
+        if at is None:
+            continue
+        found = _TIMES.match(lines[at])
+        assert found is not None
+        hours, minutes, seconds, thousandths = (int(group or 0) for group in found.groups())
+        said = " ".join(_TAG.sub("", line).strip() for line in lines[at + 1 :])
+        cues.append((3600 * hours + 60 * minutes + seconds + thousandths / 1000, said))
+    if not cues:
+        raise ValueError("no cues: is it an .srt or .vtt file?")
+    return cues
+
+
+# ---------------------------------------------------------------------------------------------- WebVTT out
+
+
+def to_vtt(words: Sequence[Word]) -> str:
+    """A WebVTT file: cues of a line each, every word after its time."""
+    lines = ["WEBVTT", ""]
+    for cue in _cues(words):
+        said = [f"<{_clock(word.start_ms)}>{_escape(word.text)}" for word in cue]
+        lines += [f"{_clock(cue[0].start_ms)} --> {_clock(cue[-1].end_ms)}", " ".join(said), ""]
+    return "\n".join(lines)
+
+
+def _cues(words: Iterable[Word]) -> list[list[Word]]:
+    cues: list[list[Word]] = []
+    characters = 0
+    for word in words:
+        last = cues[-1][-1] if cues else None
+        ends = last is not None and (word.start_ms - last.end_ms > CUE_GAP_MS or last.text[-1:] in ".!?")
+        if last is None or ends or characters + len(word.text) > CUE_CHARACTERS:
+            cues.append([])
+            characters = 0
+        cues[-1].append(word)
+        characters += len(word.text) + 1
+    return cues
+
+
+def _clock(ms: float) -> str:
+    seconds, thousandths = divmod(round(ms), 1000)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{thousandths:03}"
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
