@@ -155,10 +155,13 @@ class AlignedStream:
         self._text.is_finished = True
 
     def _rest(self, pause_ms: int) -> None:
-        """Rest on a silence for about ``pause_ms``: as many stops there as last so long."""
+        """Rest on a silence for about ``pause_ms``: as many stops there as last so long.
+
+        One less, since the voice rests about as long by itself before it goes on.
+        """
         self._close()
         stop_ms = self.settings.end_frames * UNITS_PER_FRAME * self.settings.unit_ms
-        self._text.stops += [len(self._text.symbols) - 1] * max(1, round(pause_ms / stop_ms))
+        self._text.stops += [len(self._text.symbols) - 1] * max(1, round(pause_ms / stop_ms) - 1)
 
     def _close(self) -> None:
         """End the symbols with a silence."""

@@ -42,6 +42,8 @@ class ClauseCutter:
     def __init__(self, policy: Policy = Policy.EAGER) -> None:
         self.policy = policy
         self._held: list[SpokenWord] = []
+        self._length = 0
+        """Words among them that are spoken."""
         self._target = FIRST_WORDS
 
     def add(self, words: Sequence[SpokenWord]) -> list[list[SpokenWord]]:
@@ -49,6 +51,7 @@ class ClauseCutter:
         segments: list[list[SpokenWord]] = []
         for word in words:
             self._held.append(word)
+            self._length += word.kind is not Kind.SPEAKER
             if self._ends_here(word):
                 segments += self._cut()
         return segments
@@ -62,12 +65,12 @@ class ClauseCutter:
     def _cut(self) -> list[list[SpokenWord]]:
         if not self._held:
             return []
-        segment, self._held = self._held, []
+        segment, self._held, self._length = self._held, [], 0
         self._target = min(MOST_WORDS, 2 * self._target)
         return [segment]
 
     def _ends_here(self, word: SpokenWord) -> bool:
-        length = sum(held.kind is not Kind.SPEAKER for held in self._held)
+        length = self._length
         if word.kind is Kind.SPEAKER and self._would_be_crowded(word):
             return True
         if word.tags and length < MOST_CLAUSE_WORDS:

@@ -158,7 +158,9 @@ class SsmlCleaner(Cleaner):
             self._notice("break strength", i, f"{strength[:32]!r} is no strength; there are {', '.join(STRENGTHS_MS)}")
         if milliseconds > LONGEST_PAUSE_MS:
             self._notice("break length", i, f"a break lasts at most {LONGEST_PAUSE_MS} ms, not {milliseconds}")
-        if milliseconds:
+        if milliseconds and not self._last_seen:
+            self._notice("lead", i, "a break before the first word is left out")
+        elif milliseconds:
             self._sink.pause(min(milliseconds, LONGEST_PAUSE_MS), self._base + i, self._base + i + len(tag))
             self._left = ""
 
