@@ -179,7 +179,7 @@ class AlignedStream:
     def demand(self) -> Demand:
         """Decode when the whole look-ahead is known or no more text may come for now.
 
-        Within a word, the look-ahead of its last sound must be known: speech that waits for text waits between words.
+        Within a word, the look-ahead of the pause behind it must be known: speech waits for text between words.
         """
         if self.is_ended:
             return Demand.END
@@ -187,7 +187,7 @@ class AlignedStream:
             return Demand.DECODE
         known = len(self._text.symbols)
         # Behind a revision the pointer may be on a space whose next word is not there yet.
-        is_known = self._place.b < known and self._word_end(self._place.b) + self.settings.look_ahead < known
+        is_known = self._place.b < known and self._rest_after(self._place.b) + self.settings.look_ahead < known
         return Demand.DECODE if is_known else Demand.WAIT
 
     def take_prompt(self) -> tuple[int, ...]:
@@ -323,14 +323,11 @@ class AlignedStream:
         stop = self._stop
         return len(self._text.symbols) - 1 if stop is None else stop
 
-    def _word_end(self, place: int) -> int:
-        """The last sound of the word that ``place`` is in; ``place`` itself between words."""
-        symbols = self._text.symbols
-        end = place
-        if symbols[place] not in self._pauses:
-            while end + 1 < len(symbols) and symbols[end + 1] not in self._pauses:
-                end += 1
-        return end
+    def _rest_after(self, place: int) -> int:
+        """Where speech at ``place`` can wait: the pause behind its word; ``place`` itself if it is in no word."""
+        words = self._text.words
+        before = bisect_right(words, place, key=lambda placed: placed.first)
+        return words[before - 1].last + 1 if before and place <= words[before - 1].last else place
 
     def _cap(self, place: int) -> int:
         """Most units the symbol at ``place`` may last."""

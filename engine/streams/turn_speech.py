@@ -132,7 +132,7 @@ class GuessedTurn:
         start_ms = 0.0
         for word, length in zip(self._words, self._lengths, strict=True):
             end_ms = start_ms + length * ms_each
-            times.append(WordTiming(word.text, word.spoken, start_ms, end_ms, word.char_start, word.char_end))
+            times.append(WordTiming(word.text, word.spoken, start_ms, end_ms, word.char_start, word.char_end, True))
             start_ms = end_ms
         return tuple(times)
 

@@ -219,7 +219,7 @@ class TestPointer:
         drive.run()
         made = len(drive.moves)
         assert stream.demand() is Demand.WAIT
-        stream.add(sentence("efg"))
+        stream.add(sentence("efg ab"))
         drive.run()
         assert len(drive.moves) > made
 
