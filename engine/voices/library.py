@@ -1,13 +1,16 @@
 """The voices of a model that can take one from recordings: its own, and those of a folder."""
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
 from engine.core import ClonedVoice, Recording
-from engine.errors import UnknownVoiceError
+from engine.errors import UnknownVoiceError, VoiceError
 from engine.voices.book import MadeVoice, ReadyVoice, VoiceBook, VoicePrefix
 from engine.voices.folder import Signature, VoiceFolder
 from engine.voices.maker import VoiceMaker
+
+logger = logging.getLogger(__name__)
 
 KEPT_BYTES = 1024**3
 """Ready voices from recordings that stay in memory, the last used ones; one of them in any case."""
@@ -58,6 +61,17 @@ class VoiceLibrary(VoiceBook):
     def nbytes(self) -> int:
         """Bytes the ready voices hold."""
         return super().nbytes + sum(voice.nbytes for _, voice in self._loaded.values())
+
+    def warm(self) -> None:
+        """Make the model's own voices ready, and as many of the others as are kept: reading one takes a third of a
+        second that listeners would wait."""
+        super().warm()
+        for voice in self.cloned:
+            if self.nbytes < self._kept_bytes and voice.problem is None:
+                try:
+                    self.ready(voice.name)
+                except VoiceError as error:
+                    logger.warning("%s", error)
 
     def ready(self, name: str) -> ReadyVoice:
         """The state of a voice: no file is read for one that is loaded and has not changed since.

@@ -70,6 +70,10 @@ def library(engine: Engine) -> VoiceLibrary:
     return voices
 
 
+def names(engine: Engine) -> tuple[str, ...]:
+    return engine.info.voices
+
+
 def tensors_of(voice: ReadyVoice) -> list[Tensor]:
     memory = voice.memory
     parts = [memory.recurrent.window, memory.recurrent.matrix]
@@ -153,12 +157,12 @@ class TestTexts:
 class TestLibrary:
     def test_info_names_it_at_once(self, engine: Engine) -> None:
         assert engine.info.can_clone
-        assert engine.info.voices == ("default",)
+        assert names(engine) == ("default",)
         add(engine, "ada")
-        assert engine.info.voices == ("default", "ada")
+        assert names(engine) == ("default", "ada")
         assert engine.info.cloned == (ClonedVoice("ada", 1.5, 1),)
         engine.remove_voice("ada")
-        assert engine.info.voices == ("default",)
+        assert names(engine) == ("default",)
         with pytest.raises(UnknownVoiceError, match="choose one of default"):
             engine.add(Utterance("u", "ada"))
 
@@ -173,7 +177,7 @@ class TestLibrary:
         add(other, "ada", recording(hertz=440))
         assert engine.refresh_voices()
         assert not engine.refresh_voices()
-        assert engine.info.voices == ("default", "ada")
+        assert names(engine) == ("default", "ada")
         first, _ = speak(engine, "Yes.", "ada")
         other.remove_voice("ada")
         add(other, "ada", recording("Something else is said.", seconds=2.5))
@@ -213,6 +217,21 @@ class TestLibrary:
         assert list(made._loaded) == ["two", "one"]
         assert made.nbytes <= 2.5 * one + 1
 
+    def test_a_start_reads_the_voices_that_are_kept(self, engine: Engine, folder: Path) -> None:
+        for name in ("ada", "bad", "eve"):
+            add(engine, name)
+        path = folder / "voices" / "bad.safetensors"
+        path.write_bytes(path.read_bytes()[:-8] + bytes(8))
+        voices = load(folder).voices
+        assert isinstance(voices, VoiceLibrary)
+        voices.warm()
+        assert list(voices._loaded) == ["ada", "eve"]
+        few = load(folder).voices
+        assert isinstance(few, VoiceLibrary)
+        few._kept_bytes = 1
+        few.warm()
+        assert list(few._loaded) == []
+
     def test_it_may_be_made_in_a_thread_while_others_speak(self, engine: Engine) -> None:
         alone, _ = speak(engine, "Yes, of course I do. No, not at all.", "default")
         engine.add(Utterance("u", "default"))
@@ -234,13 +253,13 @@ class TestLibrary:
         other = engine_of(load(another_model(tmp_path)))
         shutil.copytree(library(engine).folder.path, library(other).folder.path)
         other.refresh_voices()
-        assert "ada" not in other.info.voices
+        assert "ada" not in names(other)
         assert "another model" in str(other.info.cloned[0].problem)
         with pytest.raises(ForeignVoiceError, match="footlights voice remake ada"):
             other.add(Utterance("u", "ada"))
         library(other).remake("ada")
         other.refresh_voices()
-        assert "ada" in other.info.voices
+        assert "ada" in names(other)
         fresh = library(other).ready("ada")
         assert torch.equal(fresh.prefix.rows, library(engine).ready("ada").prefix.rows)
         assert not torch.equal(fresh.memory.kv.keys, library(engine).ready("ada").memory.kv.keys)
