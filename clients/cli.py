@@ -27,6 +27,7 @@ COMMANDS = {
     "voice": Command("make voices of recordings, list them, remove them", "clients.commands.voice:main"),
     "captions": Command("speak live captions while they are still being corrected", "clients.captions:main"),
     "llm": Command("speak what a language model writes, while it writes", "clients.llm:main"),
+    "npc": Command("dialogue server for games: characters who can be interrupted", "clients.npc.server:main"),
     "doctor": Command("check this machine: model, speed, what it can serve", "engine.doctor:main"),
     "inspect": Command("tell what a checkpoint is, and whether it fits here", "engine.checkpoint.inspect:main"),
     "bench": Command("measure latency, speed and quality", "clients.bench.cli:main", "eval"),
