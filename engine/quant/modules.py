@@ -70,6 +70,21 @@ class QuantisedLinear(Leaf):
         self._product, self.weight = product(self.weight.matrix()), None
 
 
+class FewRows:
+    """All chosen experts of a few rows in two launches, without asking the device which they are."""
+
+    def __init__(self, gate_up: Stack, down: Stack) -> None:
+        from engine.quant import kernels  # see TritonProduct
+
+        self.most_rows, self._kernels = kernels.MOST_ROWS, kernels
+        self._gate_up = (gate_up.codes, gate_up.scales, gate_up.offsets)
+        self._down = (down.codes, down.scales, down.offsets)
+
+    def __call__(self, x: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+        """See ``ExpertMixture.forward``."""
+        return self._kernels.experts(x, chosen, weights, self._gate_up, self._down)
+
+
 class QuantisedExperts(ExpertMixture):
     """Quantised experts: stacks ``gate_up`` [E, 2I, H] and ``down`` [E, H, I]."""
 
@@ -79,6 +94,13 @@ class QuantisedExperts(ExpertMixture):
         self.gate_up: Stack | None = gate_up
         self.down: Stack | None = down
         self._products: list[tuple[Product, Product]] | None = None
+        self._launch: FewRows | None = None
+
+    def forward(self, x: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+        """See ``ExpertMixture``."""
+        if self._launch is not None and x.shape[0] <= self._launch.most_rows:
+            return self._launch(x, chosen, weights)
+        return super().forward(x, chosen, weights)
 
     @property
     def count(self) -> int:
@@ -104,6 +126,8 @@ class QuantisedExperts(ExpertMixture):
         assert self.gate_up is not None
         assert self.down is not None
         gate_up, down = self.gate_up, self.down
+        if gate_up.codes.device.type == "cuda":
+            self._launch = FewRows(gate_up, down)
         self._products = [(product(gate_up.matrix(e)), product(down.matrix(e))) for e in range(self.count)]
         self.gate_up = self.down = None
 

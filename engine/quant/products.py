@@ -98,8 +98,33 @@ class Int4Product(Product):
         return total
 
 
+class TritonProduct(Product):
+    """Our kernel for few rows; many rows unpack the weights into ``x``'s type first."""
+
+    def __init__(self, matrix: IntegerMatrix) -> None:
+        from engine.quant import kernels  # Triton comes with torch where there is a GPU, not elsewhere
+
+        self._matrix, self._kernels = matrix, kernels
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """``x`` [.., I] -> [.., O]."""
+        rows, m = x.reshape(-1, x.shape[-1]), self._matrix
+        if rows.shape[0] <= self._kernels.MOST_ROWS:
+            out = self._kernels.linear(rows, m.codes, m.scales, m.offsets)
+        else:
+            out = F.linear(rows, m.dequantise(x.dtype))
+        return out.view(*x.shape[:-1], -1)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of weights."""
+        return self._matrix.nbytes
+
+
 def product(matrix: IntegerMatrix) -> Product:
     """The fastest way to multiply with ``matrix`` where it lies."""
+    if matrix.codes.device.type == "cuda":
+        return TritonProduct(matrix)
     if matrix.codes.device.type == "cpu":
         if matrix.bits == 4:
             return Int4Product(matrix)
