@@ -314,6 +314,9 @@ class Session:
     def _unknown_name(self, voice: str | None, language: str | None) -> tuple[ErrorCode, str] | None:
         voices, languages = self._info.voices, self._info.languages
         if voice is not None and voice not in voices:
+            problem = next((each.problem for each in self._info.cloned if each.name == voice), None)
+            if problem is not None:
+                return ErrorCode.BAD_VOICE, f"voice '{voice}' cannot be used: {problem}"
             return ErrorCode.UNKNOWN_VOICE, f"no voice '{voice:.40}'; there are: {', '.join(voices)}"
         if language is not None and language not in languages:
             return ErrorCode.UNKNOWN_LANGUAGE, f"no language '{language:.40}'; there are: {', '.join(languages)}"

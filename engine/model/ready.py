@@ -76,8 +76,9 @@ class GainedRotation:
         cos, sin = self._rotary.tables(max(end, 2 * len(self._cos), 512))
         # Each pair swaps gains; that one of the two changes its sign is in the projection already.
         swapped = self._rotary.turned(self._gains) * self._rotary.turned(torch.ones_like(self._gains))
-        self._cos = cos[:, None] * self._gains
+        # The cosines last: see ``Rotary``.
         self._sin = sin[:, None, : swapped.shape[-1]] * swapped
+        self._cos = cos[:, None] * self._gains
 
 
 class ReadyAttention(Attention):

@@ -56,7 +56,9 @@ class Rotary:
             cos, sin = torch.ones(size, self._turn.shape[0]), torch.zeros(size, self._turn.shape[0])
             for index in (self._first, self._second):
                 cos[:, index], sin[:, index] = angles.cos(), angles.sin()
-            self._cos, self._sin, self._turn = cos.to(device), sin.to(device), self._turn.to(device)
+            # The cosines last, since their size is what is asked for: a voice may be read in another thread meanwhile.
+            self._sin, self._turn = sin.to(device), self._turn.to(device)
+            self._cos = cos.to(device)
 
     def tables(self, positions: int) -> tuple[Tensor, Tensor]:
         """Cosines and sines of the first ``positions``, each [P, D], on the CPU."""
