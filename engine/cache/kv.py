@@ -141,6 +141,18 @@ class KVMemory(Memory):
             all_values[place] = values[span.sequence_index, span.row_index]
         return all_keys.narrow(2, 0, span.end), all_values.narrow(2, 0, span.end)
 
+    def append_each(self, layer: int, keys: Tensor, values: Tensor, span: Span) -> list[tuple[Tensor, Tensor]]:
+        """Write a row [B, 1, G, D] of each sequence that has one; returns what each holds then, [1, G, its end, D]."""
+        own = []
+        sequences = zip(self._keys[layer].split(1), self._values[layer].split(1), strict=True)
+        for b, (own_keys, own_values) in enumerate(sequences):
+            end = self.lengths[b] + span.counts[b]
+            if span.counts[b]:
+                own_keys.select(2, end - 1).copy_(keys[b])
+                own_values.select(2, end - 1).copy_(values[b])
+            own.append((own_keys.narrow(2, 0, end), own_values.narrow(2, 0, end)))
+        return own
+
     def advance(self, span: Span) -> None:
         """Count the span's rows as held, once every layer has written them."""
         self.lengths = [n + c for n, c in zip(self.lengths, span.counts, strict=True)]

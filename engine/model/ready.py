@@ -110,13 +110,15 @@ class ReadyAttention(Attention):
         qk[..., : self._rotary_dim].addcmul_(turned.view(batch, rows, -1, self._rotary_dim), sin)
         queries, keys = qk.div_(scale).split_with_sizes([self.heads, self.kv_heads], 2)
         values = values.view(batch, rows, self.kv_heads, self.head_dim)
-        mask = None
         if memory is None or span is None:
-            keys, values = keys.transpose(1, 2), values.transpose(1, 2)
+            out = attend(queries, keys.transpose(1, 2), values.transpose(1, 2), None)
+        elif rows == 1 and not span.is_uniform:
+            # Each over its own rows: over those of the longest, sums would be added up in another order.
+            own = memory.append_each(self.layer, keys, values, span)
+            out = torch.cat([attend(q, k, v, None) for q, (k, v) in zip(queries.split(1), own, strict=True)])
         else:
-            keys, values = memory.append(self.layer, keys, values, span)
-            mask = span.mask
-        return self.out_proj(attend(queries, keys, values, mask).mul_(gates.sigmoid()))
+            out = attend(queries, *memory.append(self.layer, keys, values, span), span.mask)
+        return self.out_proj(out.mul_(gates.sigmoid()))
 
 
 class ReadyDeltaNet(GatedDeltaNet):

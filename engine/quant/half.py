@@ -51,14 +51,20 @@ def is_exact(weight: Tensor) -> bool:
     return fits(weight) and float((weight.half().float() - weight).abs().amax()) <= SMALLEST
 
 
-def half_linear(x: Tensor, packed: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``x`` [..., in] (float32) times a transposed packed weight, plus ``bias`` -> [..., out]."""
-    return torch.fbgemm_linear_fp16_weight_fp32_activation(x, packed, bias)
+def half_linear(x: Tensor, packed: Tensor, bias: Tensor | None = None, out: Tensor | None = None) -> Tensor:
+    """``x`` [..., in] (float32) times a transposed packed weight, plus ``bias`` -> [..., out], or into ``out``."""
+    if out is None:
+        return torch.fbgemm_linear_fp16_weight_fp32_activation(x, packed, bias)
+    return torch.fbgemm_linear_fp16_weight_fp32_activation(x, packed, bias, out)
 
 
 def half_linear_reference(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The same for a ``weight`` [out, in] of any type."""
     return F.linear(x, weight.half().float(), bias)
+
+
+MOST_SINGLE_ROWS = 16
+"""Rows up to which experts are quicker row by row than gathering their rows."""
 
 
 class HalfLinear(Leaf):
@@ -101,6 +107,7 @@ class HalfExperts(ExpertMixture):
         super().__init__()
         self._gate_up = [pack(weight) for weight in experts.gate_up]
         self._down = [pack(weight) for weight in experts.down]
+        self._width = experts.gate_up.shape[1]
         self.nbytes = 2 * (experts.gate_up.numel() + experts.down.numel())
         """Bytes of the packed weights."""
 
@@ -108,6 +115,23 @@ class HalfExperts(ExpertMixture):
     def count(self) -> int:
         """E."""
         return len(self._down)
+
+    def forward(self, x: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+        """Weighted sum over the ``chosen`` [N, K] experts of each row of ``x`` [N, H]; ``weights`` [N, K]."""
+        count, per_row = chosen.shape
+        if count > MOST_SINGLE_ROWS:
+            return super().forward(x, chosen, weights)
+        # Row by row, as a row alone is computed, but for what all rows' experts do in one operation.
+        experts, rows = chosen.flatten().tolist(), x.split(1)
+        inner = x.new_empty(count * per_row, 1, self._width)
+        for i, (expert, out) in enumerate(zip(experts, inner.unbind(0), strict=True)):
+            half_linear(rows[i // per_row], self._gate_up[expert], None, out)
+        gate, up = inner.chunk(2, -1)
+        inner = F.silu(gate).mul_(up).mul_(weights.reshape(-1, 1, 1))
+        each = x.new_empty(count * per_row, 1, x.shape[1])
+        for part, expert, out in zip(inner.unbind(0), experts, each.unbind(0), strict=True):
+            half_linear(part, self._down[expert], None, out)
+        return each.view(count, per_row, -1).sum(1)
 
     def single(self, expert: int, x: Tensor, weight: float) -> Tensor:
         """``weight`` times what one expert makes of ``x`` [1, H]."""

@@ -307,3 +307,21 @@ def test_recurrent_memory_cannot_be_truncated(make: Make) -> None:
     with pytest.raises(StateError, match="snapshot"):
         memory.truncate([0])
     assert same(content(memory, 0), before)
+
+
+def test_a_row_of_each_lies_where_a_block_would_put_it() -> None:
+    memory, other = make_kv(3), make_kv(3)
+    for each in (memory, other):
+        write_kv(each, 3, 1, [1, 3, 2])
+    keys, values = torch.randn(2, 3, 1, HEADS, DIM)
+    counts = [1, 0, 1]
+    span, same_span = memory.span(1, counts), other.span(1, counts)
+    for layer in range(LAYERS):
+        own = memory.append_each(layer, keys, values, span)
+        together = other.append(layer, keys, values, same_span)
+        for b, end in enumerate((2, 3, 3)):
+            for mine, block in zip(own[b], together, strict=True):
+                assert torch.equal(mine[0], block[b, :, :end])
+    memory.advance(span)
+    other.advance(same_span)
+    assert all(same(content(memory, row), content(other, row)) for row in range(3))

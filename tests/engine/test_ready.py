@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from engine.cache.decoder import DecoderState
 from engine.config import ModelConfig
 from engine.model.aligned import AlignedWindow
 from engine.model.decoder import Decoder, initialise
@@ -96,6 +97,45 @@ def test_steps_of_a_batch_equal_each_alone(ready: Decoder) -> None:
         alone, _ = forced(ready, rows, lengths, slice(b, b + 1))
         for mine, expected in zip(alone, together, strict=True):
             torch.testing.assert_close(mine[0], expected[b], atol=1e-5, rtol=1e-5)
+
+
+def test_sequences_of_any_length_compute_in_a_batch_what_they_compute_alone_to_the_bit() -> None:
+    """At widths whose rows fill the processor's vectors, as those of real models do."""
+    backbone = replace(
+        CONFIG.backbone,
+        hidden_size=64,
+        head_dim=32,
+        linear_key_head_dim=32,
+        linear_value_head_dim=32,
+        moe_intermediate_size=32,
+        shared_expert_intermediate_size=64,
+    )
+    tower = replace(ALL_SEEN.tower, dim=64, head_dim=32, intermediate_size=96)
+    aligned = replace(CONFIG.aligned, hidden_dim=64) if CONFIG.aligned else None
+    model = make_ready(plain_decoder(replace(CONFIG, backbone=backbone, tower=tower, aligned=aligned)))
+    rows, lengths = make_rows(5, 24), [6, 3, 9, 6, 4]
+
+    @torch.inference_mode()
+    def run(members: list[int]) -> list[list[Tensor]]:
+        states = []
+        for b in members:
+            states.append(model.allocate(1))
+            model.prefill(rows[b : b + 1, : lengths[b] + 1], states[-1])
+        state = DecoderState.merge(states)
+        seen: list[list[Tensor]] = [[] for _ in members]
+        for step in range(14):
+            pending, label = (torch.stack([rows[b, lengths[b] + step + i] for b in members]) for i in range(2))
+            hidden = model.backbone(model.embed(pending[:, None]), state)
+            forcer = Forcer(label)
+            model.tower_step(pending[:, None], hidden, label[:, 0], state, forcer)
+            for i, mine in enumerate(seen):
+                mine += [part[i] for part in (hidden, model.main_logits(hidden), *forcer.logits)]
+        return seen
+
+    together = run([0, 1, 2, 3, 4])
+    for b in range(5):
+        (alone,) = run([b])
+        assert all(torch.equal(x, y) for x, y in zip(alone, together[b], strict=True)), b
 
 
 def test_everything_is_made_ready(ready: Decoder) -> None:
