@@ -173,11 +173,7 @@ def _read_all(reader: CheckpointReader, refused: list[str]) -> None:
 
 def main(argv: list[str]) -> int:
     """Print the report; 1 if the checkpoint would be refused."""
-    parser = argparse.ArgumentParser(prog="footlights inspect", description=__doc__)
-    parser.add_argument("model", help="checkpoint folder, or ORG/NAME[@REVISION] on the Hugging Face hub")
-    parser.add_argument("--all", action="store_true", help="read every number, too: reads all of the files")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
-    arguments = parser.parse_args(argv)
+    arguments = parser().parse_args(argv)
     try:
         folder = find_model(arguments.model)
     except DownloadError as error:
@@ -189,6 +185,15 @@ def main(argv: list[str]) -> int:
     else:
         show(report, Console())
     return 1 if report.refused else 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of the command."""
+    made = argparse.ArgumentParser(prog="footlights inspect", description=__doc__)
+    made.add_argument("model", help="checkpoint folder, or ORG/NAME[@REVISION] on the Hugging Face hub")
+    made.add_argument("--all", action="store_true", help="look at every number, too: reads all of the files")
+    made.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+    return made
 
 
 def _as_json(report: Report) -> dict[str, Any]:
