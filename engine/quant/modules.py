@@ -57,17 +57,24 @@ class QuantisedLinear(Leaf):
 
     def forward(self, x: Tensor) -> Tensor:
         """``x`` [..., I] -> [..., O]."""
-        if self._product is None:
-            assert self.weight is not None
-            out = ReferenceProduct(self.weight.matrix())(x)
-        else:
-            out = self._product(x)
+        out = self._weights()(x)
         return out if self.bias is None else out + self.bias.to(out.dtype)
+
+    def _weights(self) -> Product:
+        if self._product is not None:
+            return self._product
+        assert self.weight is not None
+        return ReferenceProduct(self.weight.matrix())
 
     def prepare(self) -> None:
         """Multiply fast from now on; the matrix as stored is let go."""
         assert self.weight is not None, "prepared twice"
         self._product, self.weight = product(self.weight.matrix()), None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the quantised weight."""
+        return self._weights().nbytes
 
 
 class FewRows:
@@ -130,6 +137,11 @@ class QuantisedExperts(ExpertMixture):
             self._launch = FewRows(gate_up, down)
         self._products = [(product(gate_up.matrix(e)), product(down.matrix(e))) for e in range(self.count)]
         self.gate_up = self.down = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the quantised weights of all experts."""
+        return sum(sum(product.nbytes for product in self._expert(expert)) for expert in range(self.count))
 
     def _expert(self, expert: int) -> tuple[Product, Product]:
         if self._products is not None:
