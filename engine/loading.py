@@ -10,7 +10,7 @@ from engine.checkpoint.source import find_model
 from engine.codec.codec import Codec
 from engine.codec.dac.loading import has_dac, load_dac
 from engine.codec.understudy import UnderstudyCodec
-from engine.core import ModelInfo, Utterance
+from engine.core import ModelInfo, Policy, Utterance
 from engine.errors import ConfigError
 from engine.manifest import Manifest
 from engine.model.ready import make_ready
@@ -20,7 +20,7 @@ from engine.runner import Runner
 from engine.streams.aligned import AlignedSettings, AlignedStream
 from engine.streams.base import TextStream
 from engine.streams.turn_speech import AlignedTurn, GuessedTurn, TurnSettings, TurnSpeech
-from engine.streams.turns import TurnStream
+from engine.streams.turns import Guessing, TurnStream
 from engine.text.front import TextFront
 from engine.text.reader import Reader
 from engine.text.render import render_phonemes, render_text
@@ -82,7 +82,7 @@ def load_parts(
     decoder, config = load_decoder(folder, dtype)
     if text_stream == "aligned" and config.aligned is None:
         raise ConfigError(f"{manifest.name} has no aligned text stream; use turns")
-    codec = codec or load_codec(folder)
+    codec = codec or load_codec(folder, device)
     if codec.num_codebooks != config.num_codebooks:
         raise ConfigError(f"the codec has {codec.num_codebooks} codebooks, the decoder {config.num_codebooks}")
     builder = PromptBuilder(load_tokenizer(folder / TOKENIZER_FILE), config)
@@ -111,7 +111,9 @@ def load_parts(
             return GuessedTurn(TurnSettings(frame_ms), words)
 
         render = render_phonemes if manifest.alphabet else render_text
-        return TurnStream(frame_ms, ClauseCutter(utterance.policy), open_turn, render, prompt)
+        if utterance.policy is not Policy.EAGER:
+            return TurnStream(frame_ms, ClauseCutter(utterance.policy), open_turn, render, prompt)
+        return TurnStream(frame_ms, ClauseCutter(Policy.CLAUSE), open_turn, render, prompt, Guessing())
 
     return Parts(
         info=ModelInfo(
@@ -135,10 +137,13 @@ def load_parts(
     )
 
 
-def load_codec(folder: Path) -> Codec:
-    """The codec of a checkpoint folder. Raises ``ConfigError`` if there is none, ``WeightsError`` if it is unfit."""
+def load_codec(folder: Path, device: str = "cpu") -> Codec:
+    """The codec of a checkpoint folder; Drama 3's on ``device``.
+
+    Raises ``ConfigError`` if there is none, ``WeightsError`` if it is unfit.
+    """
     if has_dac(folder):
-        return load_dac(folder)
+        return load_dac(folder, device)
     path = folder / CODEC_FILE
     if not path.exists():
         raise ConfigError(f"{folder} has no codec: neither {CODEC_FILE} nor codec.pth")

@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -15,7 +17,11 @@ from engine.codec.dac.codec import DacCodec
 from engine.codec.dac.config import DacConfig
 from engine.codec.dac.loading import load_dac
 from engine.codec.dac.memory import StreamMemory
+from engine.core import SamplingParams
 from engine.errors import ConfigError, StateError
+from engine.runner import Runner, Track
+from engine.voices.book import VoicePrefix
+from engine.weights import load_decoder
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "drama3-tiny" / "codec"
 FRAMES = 20
@@ -163,6 +169,33 @@ def test_codes_outside_the_codebooks_are_clamped(codec: DacCodec) -> None:
     inside[0, 2, 4], outside[0, 2, 4] = 31, 4095
     inside[0, 3, 5], outside[0, 3, 5] = 0, -1
     assert torch.equal(whole(codec, inside), whole(codec, outside))
+
+
+def test_tracks_that_join_and_leave_a_runners_batch_sound_as_alone(codec: DacCodec) -> None:
+    """The tiny Drama 3 of the golden set, decoder and codec: four codebooks of codes up to 63, some to clamp."""
+    runner = Runner(load_decoder(GOLDEN.parent / "checkpoint-bf16")[0], codec, SamplingParams())
+    voice = runner.prepare(VoicePrefix(load_file(GOLDEN.parent / "inputs.safetensors")["prompt_frames"].long()))
+    codes = torch.randint(64, (2, 4, 9), generator=torch.Generator().manual_seed(3))
+    heard: list[list[np.ndarray[Any, Any]]] = [[], []]
+    tracks = [runner.open(voice, None), runner.open(voice, None)]
+
+    def speak(stream: int, start: int, stop: int) -> tuple[Track, list[tuple[int, ...]]]:
+        return tracks[stream], [tuple(codes[stream, :, f].tolist()) for f in range(start, stop)]
+
+    for calls in (
+        [(0, 0, 3)],
+        [(0, 3, 4), (1, 0, 2)],
+        [(1, 2, 3), (0, 4, 7)],
+        [(1, 3, 8)],
+        [(0, 7, 9), (1, 8, 9)],
+    ):
+        members = [speak(*call) for call in calls]
+        made = runner.vocode([track for track, _ in members], [frames for _, frames in members])
+        for (stream, _, _), samples in zip(calls, made, strict=True):
+            assert not isinstance(samples, Exception), samples
+            heard[stream].append(samples)
+    for stream in range(2):
+        close(torch.from_numpy(np.concatenate(heard[stream]))[None], whole(codec, codes[stream : stream + 1]))
 
 
 # Encoding

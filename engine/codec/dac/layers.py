@@ -72,8 +72,8 @@ class CausalTransposedConv(Remembering):
         assert self.conv.bias is not None
         steps = x.shape[2]
         reached = x.transpose(1, 2) @ self.conv.weight.flatten(1)
-        reached = reached.unflatten(2, (self.conv.out_channels, -1)).transpose(1, 2)
-        out = reached[..., : self.stride] + self.conv.bias[:, None, None]
+        reached = reached.view(x.shape[0], steps, self.conv.out_channels, -1).transpose(1, 2)
+        out: Tensor = reached[..., : self.stride] + self.conv.bias[:, None, None]
         if self.carried:
             late, overlap = reached[..., self.stride :], self.recall(memory)
             out[:, :, 0] += overlap
