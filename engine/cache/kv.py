@@ -144,10 +144,10 @@ class KVMemory(Memory):
     def append_each(self, layer: int, keys: Tensor, values: Tensor, span: Span) -> list[tuple[Tensor, Tensor]]:
         """Write a row [B, 1, G, D] of each sequence that has one; returns what each holds then, [1, G, its end, D]."""
         own = []
-        sequences = zip(self._keys[layer].split(1), self._values[layer].split(1), strict=True)
-        for b, (own_keys, own_values) in enumerate(sequences):
-            end = self.lengths[b] + span.counts[b]
-            if span.counts[b]:
+        for b, count in enumerate(span.counts):
+            end = self.lengths[b] + count
+            own_keys, own_values = self._keys[layer].narrow(0, b, 1), self._values[layer].narrow(0, b, 1)
+            if count:
                 own_keys.select(2, end - 1).copy_(keys[b])
                 own_values.select(2, end - 1).copy_(values[b])
             own.append((own_keys.narrow(2, 0, end), own_values.narrow(2, 0, end)))

@@ -38,7 +38,8 @@ class Scale:
 
     def of(self, x: Tensor) -> Tensor:
         """What to divide ``x`` [..., dim] by: [..., 1]."""
-        return torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(self.floor)
+        length: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        return length.hypot_(self.floor)
 
 
 class ReadyNorm(Leaf):
@@ -52,7 +53,8 @@ class ReadyNorm(Leaf):
 
     def forward(self, x: Tensor) -> Tensor:
         """Norm of ``x`` [..., dim]."""
-        return (x * self._gain).div_(self._scale.of(x))
+        scaled: Tensor = x * self._gain
+        return scaled.div_(self._scale.of(x))
 
 
 class GainedRotation:
@@ -115,7 +117,7 @@ class ReadyAttention(Attention):
         elif rows == 1 and not span.is_uniform:
             # Each over its own rows: over those of the longest, sums would be added up in another order.
             own = memory.append_each(self.layer, keys, values, span)
-            out = torch.cat([attend(q, k, v, None) for q, (k, v) in zip(queries.split(1), own, strict=True)])
+            out = torch.cat([attend(queries.narrow(0, b, 1), k, v, None) for b, (k, v) in enumerate(own)])
         else:
             out = attend(queries, *memory.append(self.layer, keys, values, span), span.mask)
         return self.out_proj(out.mul_(gates.sigmoid()))
@@ -211,7 +213,7 @@ class ReadyAlignedText(AlignedText):
         nn.Module.__init__(self)
         self.config, self.out_proj, self.pointer = plain.config, plain.out_proj, plain.pointer
         c = plain.config
-        weights = plain.in_proj.weight.detach().split(c.embedding_dim, 1)
+        weights = plain.in_proj.weight.detach().chunk(c.window + 3, 1)
         tables = [
             *[plain.symbol_embedding.weight] * c.window,
             plain.elapsed_a_embedding.weight,
@@ -247,11 +249,11 @@ def make_ready(decoder: Decoder) -> Decoder:
                 layer.moe = ReadyMixture(layer.moe)
         tower = decoder.tower
         for stack in (tower.shared, tower.residual):
-            for i, layer in enumerate(cast("list[TowerLayer]", list(stack))):
-                if _is_plain(layer.attention, "in_proj"):
-                    layer.attention = ReadyAttention(layer.attention, tower.rotary)
-                if _is_plain(layer, "joint_proj") and not (decoder.has_feature and stack is tower.shared and i == 0):
-                    stack[i] = ReadyTowerLayer(layer)
+            for i, depth in enumerate(cast("list[TowerLayer]", list(stack))):
+                if _is_plain(depth.attention, "in_proj"):
+                    depth.attention = ReadyAttention(depth.attention, tower.rotary)
+                if _is_plain(depth, "joint_proj") and not (decoder.has_feature and stack is tower.shared and i == 0):
+                    stack[i] = ReadyTowerLayer(depth)
         if decoder.aligned_text is not None and _is_plain(decoder.aligned_text, "in_proj"):
             decoder.aligned_text = ReadyAlignedText(decoder.aligned_text)
         for path, module in list(decoder.named_modules()):

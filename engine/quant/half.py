@@ -122,7 +122,7 @@ class HalfExperts(ExpertMixture):
         if count > MOST_SINGLE_ROWS:
             return super().forward(x, chosen, weights)
         # Row by row, as a row alone is computed, but for what all rows' experts do in one operation.
-        experts, rows = chosen.flatten().tolist(), x.split(1)
+        experts, rows = chosen.flatten().tolist(), x[:, None].unbind(0)
         inner = x.new_empty(count * per_row, 1, self._width)
         for i, (expert, out) in enumerate(zip(experts, inner.unbind(0), strict=True)):
             half_linear(rows[i // per_row], self._gate_up[expert], None, out)
