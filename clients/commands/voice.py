@@ -30,7 +30,7 @@ recordings of a voice together, too); 10 to 30 s of calm speech without music ar
 {CONSENT_NOTICE}
 
 environment:
-  FOOTLIGHTS_SERVER, FOOTLIGHTS_API_KEY   in place of --server, --api-key
+  FOOTLIGHTS_SERVER, FOOTLIGHTS_API_KEY   in place of --server, --api-key; --model and --voices have precedence
 """
 
 
@@ -40,6 +40,8 @@ def main(argv: list[str]) -> int:
 
     arguments = parser().parse_args(argv)
     try:
+        if arguments.model is not None or arguments.voices is not None:
+            arguments.server = None
         return ACTIONS[arguments.action](arguments)
     except (ClientError, FootlightsError, OSError) as error:
         print(f"footlights: {error}", file=sys.stderr)
@@ -59,7 +61,9 @@ def parser() -> argparse.ArgumentParser:
         "-s", "--server", metavar="URL", default=os.environ.get("FOOTLIGHTS_SERVER"), help="a running server"
     )
     place.add_argument("--api-key", metavar="KEY", default=os.environ.get("FOOTLIGHTS_API_KEY"), help="of that server")
-    place.add_argument("--model", type=Path, metavar="FOLDER", help="checkpoint; not with --server")
+    place.add_argument(
+        "--model", metavar="FOLDER", help="checkpoint folder, or ORG/NAME on the hub; its files are changed, no server"
+    )
     place.add_argument("--voices", type=Path, metavar="FOLDER", help="of its voices (default: voices/ in the model's)")
     actions = made.add_subparsers(dest="action", metavar="ACTION", required=True)
     add = actions.add_parser("add", parents=[place], help="make a voice of recordings")

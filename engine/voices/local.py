@@ -1,8 +1,10 @@
 """Voices of a model folder without a server: added, listed, made anew, removed."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+from engine.checkpoint.source import find_model
 from engine.core import Recording
 from engine.engine import UNDERSTUDY
 from engine.errors import NoCloningError, VoiceError
@@ -15,15 +17,18 @@ from engine.voices.opening import VOICES_FOLDER
 
 @dataclass(frozen=True)
 class Place:
-    """Which model, and where its voices from recordings lie. None: the understudy; ``voices`` in the model's folder."""
+    """Which model, a folder or one of the hub, and where its voices from recordings lie.
 
-    model: Path | None = None
+    None: the understudy; ``voices`` in the model's folder.
+    """
+
+    model: str | None = None
     voices: Path | None = None
 
-    @property
+    @cached_property
     def folder(self) -> Path:
-        """The model's."""
-        return self.model or UNDERSTUDY
+        """The model's. Raises ``DownloadError``."""
+        return UNDERSTUDY if self.model is None else find_model(self.model)
 
     @property
     def voice_folder(self) -> VoiceFolder:

@@ -128,6 +128,14 @@ class TestInAFolder:
         assert voice.main(["list", *place]) == 0
         assert "1 recording" in capsys.readouterr().out
 
+    def test_a_model_that_is_named_goes_before_the_servers_variable(
+        self, model: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("FOOTLIGHTS_SERVER", "127.0.0.1:1")
+        assert voice.main(["list"]) == 1
+        assert voice.main(["list", "--model", str(model)]) == 0
+        assert "default" in capsys.readouterr().out
+
     def test_names_are_no_paths(self, model: Path, wav: Path, tmp_path: Path, capsys: Output) -> None:
         for name in ("../ada", str(tmp_path / "ada"), "Ada"):
             assert voice.main(["add", name, str(wav), "-t", "x", "--model", str(model)]) == 1

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from multiprocessing import Pipe
 from typing import Any
 
@@ -12,11 +13,15 @@ import pytest
 
 from engine.core import ClonedVoice, Recording, Utterance
 from realtime import worker
+from realtime.actions import Send
 from realtime.commands import Add, AddVoice, LookAtVoices, Probe, RemoveVoice, Report, Stop, VoiceAnswer
 from realtime.crew import WorkerSettings
 from realtime.limits import LimitSettings
-from realtime.protocol import ContextOpen, Done, Error, TextAppend, TextEnd
+from realtime.metrics import Metrics
+from realtime.protocol import ContextOpen, Done, Error, SessionStart, TextAppend, TextEnd
+from realtime.session import Session
 from realtime.voice_desk import VoiceDesk
+from realtime.voices import describe
 from tests.realtime.fake_engine import FakeEngine
 from tests.realtime.running import RunningServer, client, running, until
 
@@ -148,6 +153,24 @@ class TestRequests:
     async def test_names_are_no_paths(self, http: httpx.AsyncClient) -> None:
         for path in ("/v1/voices/..%2f..%2fetc%2fpasswd", "/v1/voices/", "/v1/voices/a/b"):
             assert (await http.delete(path)).status_code in (404, 405)
+
+
+def test_a_voice_that_cannot_be_used_says_why() -> None:
+    problem = ClonedVoice("ada", 1.0, 1, "it was made for another model (old)")
+    info = replace(FakeEngine().info, cloned=(problem,))
+    assert describe(info)["unusable_voices"] == [{"id": "ada", "problem": "it was made for another model (old)"}]
+    session = Session("s", info, LimitSettings(), time.monotonic, Metrics())
+    session.receive(SessionStart(1))
+    (action,) = session.receive(ContextOpen("c", voice="ada"))
+    assert isinstance(action, Send)
+    assert isinstance(action.message, Error)
+    assert action.message.code == "bad_voice"
+    assert action.message.message == "voice 'ada' cannot be used: it was made for another model (old)"
+    session.model_changed(FakeEngine().info)
+    (action,) = session.receive(ContextOpen("c", voice="ada"))
+    assert isinstance(action, Send)
+    assert isinstance(action.message, Error)
+    assert action.message.code == "unknown_voice"
 
 
 class TestWhoMay:
