@@ -112,7 +112,7 @@ def _weights(reader: CheckpointReader, codec_bytes: int) -> dict[str, Any]:
     parts = {part: Part(counts[part], active[part], tensors[part], stored[part]) for part in counts}
     dtype = compute_dtype(config)
     return {
-        "stored_as": reader.quantisation.method if reader.quantisation else "plain",
+        "stored_as": reader.form,
         "computes_in": str(dtype).removeprefix("torch."),
         "files": len(reader.shards),
         "largest_file_bytes": reader.largest_shard_bytes,

@@ -119,6 +119,13 @@ class CheckpointReader:
         return tuple(Shard(file.path, file.nbytes, tuple(names[file.path])) for file in self._files)
 
     @property
+    def form(self) -> str:
+        """How it is stored, in a word."""
+        if any(isinstance(file, GgufFile) for file in self._files):
+            return "GGUF"
+        return self.quantisation.method if self.quantisation else "plain"
+
+    @property
     def largest_shard_bytes(self) -> int:
         """Size of the largest file."""
         return max(file.nbytes for file in self._files)

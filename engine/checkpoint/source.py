@@ -107,7 +107,8 @@ def _fetch(wanted: Repository) -> Path:
         raise
     except Exception as error:  # those of the connection come from whichever HTTP library the hub's own library uses
         raise DownloadError(
-            f"{wanted} could not be fetched: {_first_line(error)}. What has arrived is kept: try again for the rest"
+            f"there is no folder {wanted.name!r} here, and {wanted} could not be fetched from the hub: "
+            f"{_first_line(error)}. What has arrived is kept: try again for the rest"
         ) from error
 
 

@@ -149,6 +149,7 @@ def test_block_types(original: Path, beside: Path, converted: dict[str, Tensor],
     write(beside / "backbone.gguf", converted, dict.fromkeys(matrices, kind))
     packed = set()
     with open_checkpoint(original) as exact, open_checkpoint(beside) as read:
+        assert (exact.form, read.form) == ("plain", "GGUF")
         for name in exact.names():
             expected, found = exact.dense(name, torch.float32), read.dense(name, torch.float32)
             if isinstance(read.read(name), GgufBlocks):

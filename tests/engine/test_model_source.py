@@ -245,7 +245,7 @@ def test_what_cannot_be_fetched(hub: Hub, tmp_path: Path, model: str, status: in
 
 def test_without_a_network(hub: Hub, tmp_path: Path) -> None:
     result = fetch(NAME, hub, tmp_path, HF_ENDPOINT="http://127.0.0.1:9")
-    assert f"ERROR {NAME}@main could not be fetched" in result.error
+    assert f"{NAME}@main could not be fetched from the hub" in result.error
     assert "Traceback" not in result.error
 
 
