@@ -4,7 +4,7 @@ import logging
 import math
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -55,6 +55,14 @@ RECALL_S = 2.0
 """A listener may be so far behind where the scheduler sees it: a revision can still change what it has not heard."""
 REVISED_LEAD_S = 2.0
 """An utterance whose text was revised is made no further ahead: what is thrown away by the next revision is bounded."""
+RESERVE_S = 0.1
+"""Audio a listener should have while its next turn is begun, .."""
+RESERVE_STEPS = 4
+""".. and the time of so many steps: prompt rows, two frames, and somebody else's turn."""
+STEP_WEIGHT = 0.1
+"""Of a new step in the running mean of their times."""
+BUSY = 0.8
+"""Share of real time that steps take from which on nothing is begun on a guess."""
 TRIAL_STEPS = 4
 """Steps after which a new engine is as fast as it will be; a restart waits for them."""
 
@@ -81,6 +89,11 @@ class Sequence:
     compute_s: float = 0.0
 
     @property
+    def held_samples(self) -> int:
+        """Samples made and kept back."""
+        return sum(len(chunk.samples) for chunk in self.held)
+
+    @property
     def name(self) -> str:
         """The utterance's id."""
         return self.utterance.utterance_id
@@ -94,19 +107,23 @@ class Engine:
     an utterance fails that one alone.
     """
 
-    def __init__(self, parts: Parts, scheduler: Scheduler) -> None:
+    def __init__(self, parts: Parts, scheduler: Scheduler, timer: Callable[[], float] = time.perf_counter) -> None:
+        """``timer`` returns seconds, to tell what a step costs."""
         self.info = parts.info
         self.runner = parts.runner
         self._voices = parts.voices
         self._make_front = parts.make_front
         self._make_stream = parts.make_stream
         self._scheduler = scheduler
+        self._timer = timer
         self._limits = parts.limits
         self._sequences: dict[str, Sequence] = {}
         self._outbox: list[EngineEvent] = []
         self._ended: dict[type[EngineEvent], int] = {Finished: 0, Cancelled: 0, Failed: 0}
         self._frames = self._samples = self._steps = self._revisions = self._discarded_frames = 0
         self._compute_s = 0.0
+        self._step_s = 0.0
+        """Running mean of a step's time, at the batch of late."""
 
     # Asked from outside
 
@@ -178,7 +195,7 @@ class Engine:
         """Seconds until ``step`` has something to do if nothing is asked meanwhile; None: it never will."""
         if self._outbox or self._unread() or any(s.stream.demand() is Demand.END for s in self._sequences.values()):
             return 0.0
-        return self._scheduler.next_due_s(self._ready())
+        return self._scheduler.next_due_s(self._ready(), self._held())
 
     def stats(self) -> EngineStats:
         """Totals since the engine was made."""
@@ -229,12 +246,13 @@ class Engine:
 
     def step(self) -> list[EngineEvent]:
         """Serve whoever runs dry first: prompt rows for one, a frame for each; returns what happened since."""
-        started_s = time.perf_counter()
+        started_s = self._timer()
         self._read()
+        self._situate()
         due = [self._sequences[name] for name in self._scheduler.select(self._ready())]
         spoken = self._decode(self._prefill(self._renew(due)))
         self._vocode(spoken)
-        self._account(due, time.perf_counter() - started_s)
+        self._account(due, self._timer() - started_s)
         self._close_ended()
         events, self._outbox = self._outbox, []
         return events
@@ -253,6 +271,26 @@ class Engine:
     def _unread(self) -> list[str]:
         """Utterances that need more of their text to be read."""
         return [n for n, s in self._sequences.items() if s.script.is_due and not self._scheduler.is_paused(n)]
+
+    def _situate(self) -> None:
+        """Tell the streams how much their listeners have; begin anew what was begun too early and nobody has heard."""
+        reserve_s = self._reserve_s
+        for sequence in list(self._sequences.values()):
+            with self._guard(sequence):
+                if sequence.stream.would_restart:
+                    self._take_back(sequence, sequence.tape.restart(sequence.samples - sequence.held_samples))
+                sequence.stream.situate(self._scheduler.lead_s(sequence.name), reserve_s)
+
+    @property
+    def _reserve_s(self) -> float:
+        """Audio with which a listener's next turn has to be begun; endless when there is no time for guesses."""
+        is_busy = len(self._sequences) > 1 and 1000 * self._step_s > BUSY * self.info.frame_ms
+        return math.inf if is_busy else RESERVE_S + RESERVE_STEPS * self._step_s
+
+    def _held(self) -> dict[str, float]:
+        """Utterances that hold back until their listener has no more than so many seconds."""
+        reserve_s = self._reserve_s
+        return {n: reserve_s for n, s in self._sequences.items() if s.stream.demand() is Demand.HOLD}
 
     def _ready(self) -> list[str]:
         """Utterances that could go on now."""
@@ -285,7 +323,7 @@ class Engine:
                     self._begin(sequence)
                     token_ids = sequence.stream.take_prompt()
                     self.runner.prefill(sequence.track, token_ids)
-                    sequence.tape.end(Prompt(token_ids))
+                    sequence.tape.end(Prompt(token_ids, sequence.stream.place()))
                 break
         return [s for s in due if self._is_open(s) and s.stream.demand() is Demand.DECODE]
 
@@ -328,14 +366,7 @@ class Engine:
     def _revise(self, sequence: Sequence, start: int, text: str, heard_ms: float) -> None:
         sequence.heard = max(sequence.heard, math.ceil(heard_ms * self.info.sample_rate / 1000))
         rewound = sequence.tape.revise(start, text, sequence.heard)
-        if rewound.samples is not None:
-            void = sequence.samples - rewound.samples
-            sequence.samples, sequence.frames = rewound.samples, sequence.frames - rewound.frames
-            sequence.held = [chunk for chunk in sequence.held if chunk.first_sample < sequence.samples]
-            self._scheduler.retract(sequence.name, void / self.info.sample_rate)
-            self._samples -= void
-            self._frames -= rewound.frames
-            self._discarded_frames += rewound.frames
+        self._take_back(sequence, rewound.left)
         self._scheduler.limit_lead(sequence.name, REVISED_LEAD_S)
         self._release(sequence)
         at = sequence.samples
@@ -343,6 +374,19 @@ class Engine:
         if rewound.words:
             self._outbox.append(AudioChunk(sequence.name, at, np.zeros(0, np.float32), rewound.words))
         self._revisions += 1
+
+    def _take_back(self, sequence: Sequence, left: tuple[int, int] | None) -> None:
+        """Count what was undone: the samples that are left, and the frames taken back."""
+        if left is None:
+            return
+        samples, frames = left
+        void = sequence.samples - samples
+        sequence.samples, sequence.frames = samples, sequence.frames - frames
+        sequence.held = [chunk for chunk in sequence.held if chunk.first_sample < samples]
+        self._scheduler.retract(sequence.name, void / self.info.sample_rate)
+        self._samples -= void
+        self._frames -= frames
+        self._discarded_frames += frames
 
     def _hand_out(self, sequence: Sequence, chunk: AudioChunk) -> None:
         sequence.samples += len(chunk.samples)
@@ -363,6 +407,8 @@ class Engine:
     def _account(self, served: list[Sequence], compute_s: float) -> None:
         self._steps += 1
         self._compute_s += compute_s
+        if served:
+            self._step_s += STEP_WEIGHT * (compute_s - self._step_s)
         for sequence in served:
             sequence.compute_s += compute_s / len(served)
 

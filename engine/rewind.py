@@ -27,16 +27,12 @@ class Prompt:
     """Prompt rows were prefilled."""
 
     token_ids: tuple[int, ...]
+    place: Any
+    """Of the stream, afterwards."""
 
     def again(self, stream: TextStream) -> Spoken | None:
         """Take the stream on if it asks for the same."""
-        if stream.demand() is not Demand.PREFILL:
-            return None
-        before = stream.place()
-        if stream.take_prompt() == self.token_ids:
-            return Spoken()
-        stream.go_to(before)
-        return None
+        return Spoken() if stream.retake(self.token_ids, self.place) else None
 
     def replay(self, runner: Runner, track: Track) -> None:
         """Do to the track what was done."""
@@ -99,10 +95,8 @@ class Rewound:
 
     kept_to: int
     resumes_at: int
-    samples: int | None
-    """That are left; None: nothing was taken back."""
-    frames: int
-    """Taken back."""
+    left: tuple[int, int] | None
+    """Samples that are left, and frames taken back; None: nothing was."""
     words: tuple[WordTiming, ...]
     """Words of audio that stays which are told differently now."""
 
@@ -164,11 +158,21 @@ class Tape:
             assert entry.work is not None
             spoken = entry.work.again(self._stream)
             if spoken is None:
-                return Rewound(kept_to, resumes_at, *self._go_back(i), tuple(words))
+                return Rewound(kept_to, resumes_at, self._go_back(i), tuple(words))
             if isinstance(entry.work, Made) and spoken != entry.work.spoken:
                 words += spoken.words
                 entry.work = replace(entry.work, spoken=spoken)
-        return Rewound(kept_to, resumes_at, None, 0, tuple(words))
+        return Rewound(kept_to, resumes_at, None, tuple(words))
+
+    def restart(self, released: int) -> tuple[int, int] | None:
+        """Undo the last prompt and what came after it, unless samples of it were ``released``.
+
+        Returns the samples that are left and the frames taken back.
+        """
+        index = max((i for i, entry in enumerate(self._entries) if isinstance(entry.work, Prompt)), default=None)
+        if index is None or self._entries[index].samples < released:
+            return None
+        return self._go_back(index)
 
     def _go_back(self, index: int) -> tuple[int, int]:
         """Undo the entries from ``index`` on; returns the samples that are left, and the frames taken back."""

@@ -5,7 +5,7 @@ never stopped. The listener who runs dry first is served first; an utterance tha
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -92,9 +92,17 @@ class Scheduler:
         order = {name: place for place, name in enumerate(self._playouts)}
         return sorted(names, key=lambda name: (self._playouts[name].deadline_s, order[name]))
 
-    def next_due_s(self, ready: Iterable[str]) -> float | None:
-        """Seconds until one of ``ready`` may be served: 0 means now, None never (without an event from outside)."""
+    def next_due_s(self, ready: Iterable[str], held: Mapping[str, float] | None = None) -> float | None:
+        """Seconds until one of ``ready`` may be served: 0 means now, None never (without an event from outside).
+
+        Those ``held`` are due when their listener has no more than that many seconds left.
+        """
         waits = [max(0.0, self._wait_s(name, self._clock())) for name in ready if not self._playouts[name].is_paused]
+        waits += [
+            max(0.0, self._playouts[name].deadline_s - self._clock() - lead_s)
+            for name, lead_s in (held or {}).items()
+            if not self._playouts[name].is_paused
+        ]
         return min(waits, default=None)
 
     def _wait_s(self, name: str, now: float) -> float:

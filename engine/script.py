@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.errors import RevisionError
 from engine.revision import resume_at
-from engine.streams.base import Demand, TextStream
+from engine.streams.base import TextStream
 from engine.text.front import TextFront
 from engine.text.words import SpokenWord
 
@@ -107,8 +107,8 @@ class Script:
 
     @property
     def is_due(self) -> bool:
-        """Whether the speech waits for what is unread."""
-        return bool(self._unread) and self._stream.demand() is Demand.WAIT
+        """Whether the speech needs what is unread."""
+        return bool(self._unread) and self._stream.wants_text
 
     def read(self, most_characters: int | None = None) -> int:
         """Read on until the speech can go on, but no more than that; returns the number of characters read."""

@@ -190,9 +190,26 @@ class AlignedStream:
         is_known = self._place.b < known and self._rest_after(self._place.b) + self.settings.look_ahead < known
         return Demand.DECODE if is_known else Demand.WAIT
 
+    def situate(self, lead_s: float, reserve_s: float) -> None:
+        """Nothing depends on it."""
+
+    @property
+    def wants_text(self) -> bool:
+        """Whether it waits."""
+        return self.demand() is Demand.WAIT
+
     def take_prompt(self) -> tuple[int, ...]:
         """Never called: the voice's own prompt is all there is."""
         raise AssertionError("an aligned stream has no prompt rows of its own")
+
+    def retake(self, token_ids: tuple[int, ...], place: Place) -> bool:
+        """Never called, either."""
+        raise AssertionError("an aligned stream has no prompt rows of its own")
+
+    @property
+    def would_restart(self) -> bool:
+        """Never: it guesses nothing."""
+        return False
 
     def guide(self) -> Guide:
         """Window of the next frame and the pointer moves it allows.
@@ -252,8 +269,8 @@ class AlignedStream:
 
     @property
     def begun_words(self) -> int:
-        """Words whose first sound is sounding in the next frame, or has sounded."""
-        return bisect_right(self._text.words, self._place.b, key=lambda placed: placed.first)
+        """Words that frames made so far have begun."""
+        return self._place.ended_words + len(self._place.open_words)
 
     def is_past(self, words: int) -> bool:
         """Whether the next frame would bring nothing of the first ``words`` words any more."""

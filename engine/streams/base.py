@@ -18,6 +18,8 @@ class Demand(Enum):
     """Prompt rows are ready."""
     DECODE = "decode"
     """A frame can be made."""
+    HOLD = "hold"
+    """It could go on, but more text would make it better: when the listener is about to run dry (see ``situate``)."""
     END = "end"
     """Everything has been spoken."""
 
@@ -76,11 +78,28 @@ class TextStream(Protocol):
     def finish(self) -> None:
         """No more text will come."""
 
+    def situate(self, lead_s: float, reserve_s: float) -> None:
+        """Told before each step: the listener has ``lead_s`` of audio, and with ``reserve_s`` it is time to go on.
+
+        An endless ``reserve_s``: do not wait for better text, and do not guess.
+        """
+
     def demand(self) -> Demand:
         """What is needed now."""
 
+    @property
+    def wants_text(self) -> bool:
+        """Whether unread text should be read."""
+
     def take_prompt(self) -> tuple[int, ...]:
         """Token ids of the prompt rows to append (``Demand.PREFILL``)."""
+
+    def retake(self, token_ids: tuple[int, ...], place: Any) -> bool:
+        """Take a prompt again that was taken before, leading to ``place``; if another is due, change nothing."""
+
+    @property
+    def would_restart(self) -> bool:
+        """Whether what is being spoken was begun too early and should be begun anew, if nobody has heard it."""
 
     def guide(self) -> Guide:
         """Bounds of the next decode step (``Demand.DECODE``)."""

@@ -161,7 +161,7 @@ class AlignedTurn:
 
     @property
     def begun(self) -> int:
-        """Words whose first sound is being made, or was."""
+        """Words that frames made so far have begun, and silent ones before them."""
         return bisect_left(self._sounding, self._stream.begun_words)
 
     def is_past(self, words: int) -> bool:

@@ -88,7 +88,7 @@ class ClauseCutter:
             return False
         # Leaning words may wait for what they lean on, but not for ever.
         slack = max(MOST_FIRST_WORDS - FIRST_WORDS, most // 4)
-        return _is_seam(word) or (length >= most + slack and not _is_number(word)) or length >= 2 * most + slack
+        return is_seam(word) or (length >= most + slack and not _is_number(word)) or length >= 2 * most + slack
 
     def _would_be_crowded(self, tag: SpokenWord) -> bool:
         """Whether the speaker named by ``tag`` would be one too many."""
@@ -101,7 +101,7 @@ def _is_number(word: SpokenWord) -> bool:
     return any(c.isdigit() for c in word.text) or not any(c.isalpha() for c in word.text)
 
 
-def _is_seam(word: SpokenWord) -> bool:
+def is_seam(word: SpokenWord) -> bool:
     """Whether speech may pause behind ``word`` though nothing asks for it."""
     last = word.spoken.rsplit(" ", 1)[-1].lower()
     return not (_is_number(word) or last in _LEANING or last in _BEFORE_NUMBER)

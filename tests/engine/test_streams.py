@@ -1,5 +1,6 @@
 """Both text streams without a model: pointer rules, word times, turns, and what must not depend on timing."""
 
+import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from engine.core import WordTiming
 from engine.streams.aligned import SILENCE, AlignedSettings, AlignedStream
 from engine.streams.base import Demand, Frame, Guide
 from engine.streams.turn_speech import AlignedTurn, GuessedTurn, TurnSettings
-from engine.streams.turns import TurnStream
+from engine.streams.turns import Guessing, TurnStream
 from engine.text.words import Boundary, SpokenWord
 
 SYMBOLS = " abcdefgˈ,.?!"
@@ -524,3 +525,116 @@ class TestAlignedTurns:
         stream.add([word("!", boundary=Boundary.SENTENCE)])
         stream.finish()
         assert stream.demand() is Demand.END
+
+
+class TestGuesses:
+    """Turns begun before their clause is whole."""
+
+    def stream(self, guessing: Guessing | None = None) -> TurnStream:
+        def prompt(text: str, is_first: bool, is_closed: bool) -> tuple[int, ...]:
+            return (int(is_first), int(is_closed), *(ord(c) for c in text))
+
+        def render(words: Sequence[SpokenWord]) -> str:
+            return " ".join(w.text for w in words)
+
+        open_turn = partial(AlignedTurn, ALIGNED_TURN)
+        return TurnStream(50, FakeCutter(), open_turn, render, prompt, guessing or Guessing())
+
+    def speak(self, stream: TurnStream, lead_s: float, most: int = 500) -> int:
+        """Frames until the stream asks for something else."""
+        for made in range(most):
+            stream.situate(lead_s, 0.3)
+            if stream.demand() is not Demand.DECODE:
+                return made
+            stream.accept(Frame((5,), move=like_a_model(stream.guide())))
+        raise AssertionError("the turn never ended")
+
+    def test_a_few_words_are_begun_when_the_listener_has_nothing_and_held_while_it_has(self) -> None:
+        stream = self.stream()
+        stream.add(sentence("ab cd"))
+        stream.situate(0, 0.3)
+        assert stream.demand() is Demand.WAIT
+        stream.add(sentence("ef"))
+        assert stream.demand() is Demand.PREFILL
+        stream.situate(1.0, 0.3)
+        assert stream.demand() is Demand.HOLD
+        stream.situate(0, math.inf)
+        assert stream.demand() is Demand.WAIT, "no guesses where there is no time"
+        stream.situate(0, 0.3)
+        assert text_of(stream.take_prompt()) == "ab cd ef"
+
+    def test_a_clause_that_is_whole_is_no_guess(self) -> None:
+        stream = self.stream()
+        stream.add(sentence("ab cd, ef"))
+        stream.situate(5.0, 0.3)
+        assert stream.demand() is Demand.PREFILL
+        assert text_of(stream.take_prompt()) == "ab cd,"
+
+    def test_with_more_text_the_turn_ends_before_its_last_word(self) -> None:
+        stream = self.stream()
+        stream.add(sentence("ab cd ef"))
+        stream.situate(0, 0.3)
+        stream.take_prompt()
+        stream.add(sentence("ga bc."))
+        self.speak(stream, lead_s=1.0)
+        second = stream.take_prompt()
+        assert (second[:2], text_of(second)) == ((0, 0), "ef ga bc.")
+        assert stream.place().guess_words == 2 * Guessing().fewest_words
+
+    def test_without_more_text_it_waits_there_and_goes_on_when_the_listener_runs_dry(self) -> None:
+        stream = self.stream()
+        stream.add(sentence("ab cd ef"))
+        stream.situate(0, 0.3)
+        stream.take_prompt()
+        self.speak(stream, lead_s=1.0)
+        assert stream.demand() is Demand.HOLD
+        assert stream.reached == 1
+        self.speak(stream, lead_s=0.0)
+        assert stream.demand() is Demand.WAIT
+        assert stream.reached == 2
+
+    @pytest.mark.parametrize("ends", ["flush", "finish"])
+    def test_a_text_that_ends_with_the_guess_is_spoken_to_its_end(self, ends: str) -> None:
+        stream = self.stream()
+        stream.add(sentence("ab cd ef"))
+        stream.situate(0, 0.3)
+        stream.take_prompt()
+        (stream.flush if ends == "flush" else stream.finish)()
+        self.speak(stream, lead_s=1.0)
+        assert stream.reached == 2
+        assert stream.demand() is (Demand.WAIT if ends == "flush" else Demand.END)
+
+    def test_clauses_that_wait_become_one_turn_while_there_is_time(self) -> None:
+        for lead_s, expected in ((1.0, "ab, cd, ef."), (0.0, "ab,")):
+            stream = self.stream()
+            stream.add(sentence("ab, cd, ef. ga"))
+            stream.situate(lead_s, 0.3)
+            assert text_of(stream.take_prompt()) == expected
+
+    def test_a_guess_that_came_much_too_early_would_be_begun_anew(self) -> None:
+        stream = self.stream()
+        stream.add(sentence("ab cd ef"))
+        stream.situate(0, 0.3)
+        before = stream.place()
+        stream.take_prompt()
+        stream.add(sentence("ga bc"))
+        assert not stream.would_restart
+        stream.add(sentence("de."))
+        assert stream.would_restart
+        stream.go_to(before)
+        assert text_of(stream.take_prompt()) == "ab cd ef ga bc de."
+
+    def test_a_guess_is_taken_again_as_it_was_while_its_words_are_there(self) -> None:
+        stream = self.stream()
+        mark = stream.text_mark()
+        stream.add(sentence("ab cd ef"))
+        stream.situate(0, 0.3)
+        before = stream.place()
+        ids = stream.take_prompt()
+        after = stream.place()
+        for text, is_same in (("ab cd ef ga bc.", True), ("ab cd ee ga bc.", False)):
+            stream.cut_text(mark)
+            stream.go_to(before)
+            stream.add(sentence(text))
+            assert stream.retake(ids, after) is is_same
+            assert stream.place() is (after if is_same else before)
