@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from clients.sdk import AudioEvent, DoneEvent, HeardReport, TextError, WordsEvent
+from clients.sdk import AudioEvent, DiscardEvent, DoneEvent, HeardReport, TextError, Word, WordsEvent
 from clients.sdk.inbox import Inbox
 
 AUDIO = AudioEvent(bytes(100), 0, 24_000)
@@ -88,3 +88,26 @@ async def test_get_waits() -> None:
     await asyncio.sleep(0)
     inbox.put(AUDIO)
     assert await asyncio.wait_for(taking, 1) == AUDIO
+
+
+async def test_audio_that_was_revised_is_forgotten() -> None:
+    inbox = Inbox(150)
+    inbox.put(AUDIO)
+    inbox.put(AudioEvent(bytes(100), 50, 24_000))
+    waiting = asyncio.create_task(inbox.room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    inbox.discard(30)
+    await asyncio.wait_for(waiting, 1)
+    inbox.put(DiscardEvent(1.25))
+    assert [await inbox.get() for _ in range(2)] == [AudioEvent(bytes(60), 0, 24_000), DiscardEvent(1.25)]
+
+
+async def test_words_that_were_revised_are_forgotten() -> None:
+    inbox = Inbox(150)
+    words = tuple(Word("w", "w", 0, 1, start, start + 1) for start in (0, 2, 4))
+    inbox.put(WordsEvent(words[:2]))
+    inbox.put(WordsEvent(words[2:]))
+    inbox.forget_words(2)
+    inbox.put(DONE)
+    assert [await inbox.get() for _ in range(2)] == [WordsEvent(words[:1]), DONE]

@@ -15,9 +15,11 @@ from clients.sdk import (
     ClientError,
     Context,
     ContextStateError,
+    DiscardEvent,
     DoneEvent,
     Event,
     HeardReport,
+    RevisedEvent,
     TextError,
     UnknownVoiceError,
     Word,
@@ -308,6 +310,63 @@ def test_sync_errors(server: str) -> None:
 
 
 # ---------------------------------------------------------------------------------------------- imports
+
+
+async def test_a_revision_recalls_what_was_not_heard(server: str) -> None:
+    async with connect(server, voice="heart") as session, session.context() as context:
+        pcm = bytearray()
+        words: dict[int, Word] = {}
+        await context.append("one two three four five six ")
+        revised: RevisedEvent | None = None
+        async for event in context:
+            match event:
+                case AudioEvent():
+                    assert event.first_sample == len(pcm) // 2
+                    pcm += event.pcm
+                    if event.end_ms >= 900 and context.text.startswith("one two three four"):
+                        await context.played(100)
+                        await context.revise(8, "seven 😀 eight")
+                        await context.end()
+                case DiscardEvent(from_ms=from_ms):
+                    del pcm[2 * round(from_ms * SAMPLE_RATE / 1000) :]
+                case RevisedEvent():
+                    revised = event
+                    words = {start: word for start, word in words.items() if start < event.kept_to}
+                case WordsEvent():
+                    words.update((word.char_start, word) for word in event.words)
+        assert revised == RevisedEvent("one two seven 😀 eight", 8)
+        assert context.spoken_text == context.text == "one two seven 😀 eight"
+        assert [word.text for word in words.values()] == ["one", "two", "seven", "eight"]
+        assert is_close(bytes(pcm), tones("one two seven eight"))
+
+
+async def test_captions_given_whole_each_time(server: str) -> None:
+    async with connect(server) as session, session.context(acknowledge=True) as context:
+        for text in ("one", "one two", "one three four", "one three four", "one three four five"):
+            await context.change_to(text)
+        await context.end()
+        events = await events_of(context)
+        assert isinstance(events[-1], DoneEvent)
+        assert events[-1].characters == len("one three four five")
+        assert context.spoken_text == "one three four five"
+
+
+async def test_a_revision_from_nowhere_is_not_sent(server: str) -> None:
+    async with connect(server) as session, session.context() as context:
+        await context.append("one")
+        with pytest.raises(ValueError, match="no character 4"):
+            await context.revise(4, "x")
+
+
+async def test_speech_that_lags_skips(server: str) -> None:
+    async with connect(server) as session, session.context(acknowledge=True, max_lag_ms=1000) as context:
+        await context.append("word " * 100)
+        await context.end()
+        events = await events_of(context)
+        skips = [event for event in events if isinstance(event, RevisedEvent)]
+        assert skips
+        assert skips[0].skipped.startswith("word") or skips[0].skipped.startswith(" word")
+        assert len(context.spoken_text) < len(context.text)
 
 
 def test_importing_the_client_is_light() -> None:

@@ -17,6 +17,7 @@ from realtime.gateway import Gateway
 from realtime.limits import LimitSettings
 from realtime.protocol import (
     SUBPROTOCOL,
+    AudioDiscard,
     AudioMessage,
     AudioStart,
     Cancelled,
@@ -111,6 +112,8 @@ class Heap:
     """Everything received for one context."""
 
     audio: list[AudioMessage] = field(default_factory=list)
+    """What was not recalled."""
+    sequence: int = 0
     messages: list[ServerMessage] = field(default_factory=list)
     end: Done | Cancelled | Error | None = None
 
@@ -128,6 +131,7 @@ class Client:
 
     def __init__(self, connection: ClientConnection) -> None:
         self.connection = connection
+        self.sample_rate = 0
         self.heaps: dict[str, Heap] = {}
         self.other: list[ServerMessage] = []
         self._by_index: dict[int, Heap] = {}
@@ -142,7 +146,8 @@ class Client:
             audio = decode_audio(data)
             heap = self._by_index[audio.index]
             assert heap.end is None, "audio after the end"
-            assert audio.sequence == len(heap.audio)
+            assert audio.sequence == heap.sequence
+            heap.sequence += 1
             assert audio.first_sample == len(heap.pcm) // 2
             heap.audio.append(audio)
             return audio
@@ -154,6 +159,9 @@ class Client:
         heap = self.heaps.setdefault(context, Heap())
         if isinstance(message, AudioStart):
             self._by_index[message.index] = heap
+        if isinstance(message, AudioDiscard):
+            position = round(message.from_ms * self.sample_rate / 1000)
+            heap.audio = [kept for audio in heap.audio if (kept := audio.until(position)) is not None]
         if isinstance(message, Done | Cancelled) or (isinstance(message, Error) and message.terminal):
             assert heap.end is None, "a second end"
             heap.end = message
@@ -181,5 +189,7 @@ async def client(server: RunningServer, start: SessionStart | None = None, **opt
     async with connect(server.stream_url, **options) as connection:
         made = Client(connection)
         await made.send(start or SessionStart(1))
-        assert isinstance(await made.read(), SessionReady)
+        ready = await made.read()
+        assert isinstance(ready, SessionReady)
+        made.sample_rate = ready.sample_rate
         yield made

@@ -19,6 +19,7 @@ from realtime.limits import LimitSettings
 from realtime.protocol import (
     MAX_CLIENT_MESSAGE_BYTES,
     SUBPROTOCOL,
+    AudioDiscard,
     AudioFormat,
     AudioMessage,
     AudioStart,
@@ -36,6 +37,7 @@ from realtime.protocol import (
     TextEnd,
     TextFlush,
     TextRevise,
+    TextRevised,
     decode_server,
     encode,
 )
@@ -389,11 +391,12 @@ class TestRefusals:
             assert isinstance(heap.end, Done)
             assert heap.end.characters == 3
 
-    async def test_revise_is_refused_for_now(self, server: RunningServer) -> None:
+    async def test_a_revision_beyond_the_end(self, server: RunningServer) -> None:
         async with client(server) as peer:
-            await peer.send(TextAppend("one "), TextRevise("two ", 0), TextEnd())
-            assert (await peer.read_until(Error)).code == "unsupported"
-            assert isinstance((await peer.end_of()).end, Done)
+            await peer.send(TextAppend("one "), TextRevise("two ", 5), TextEnd())
+            error = await peer.read_until(Error)
+            assert (error.code, error.terminal) == ("bad_revision", False)
+            assert (await peer.end_of()).words == ["one"]
 
     async def test_contexts_of_a_session(self, server: RunningServer) -> None:
         async with client(server) as peer:
@@ -437,6 +440,69 @@ class TestRefusals:
                     await asyncio.wait_for(ask_on(), 20)
             await until(lambda: small.gateway.admission.sessions == 0, 10)
             assert small.metric("errors_total", code="slow_reader") == 1
+
+
+class TestConversation:
+    @pytest.mark.parametrize("sample_rate", [24_000, 44_100])
+    async def test_a_revision_recalls_what_was_sent(self, server: RunningServer, sample_rate: int) -> None:
+        async with client(server, SessionStart(1, audio=AudioFormat(sample_rate=sample_rate))) as peer:
+            await peer.send(TextAppend("one two three four five six "))
+            while len(peer.heaps.get("main", Heap()).words) < 6:
+                await peer.read()
+            await peer.send(Played(100), TextRevise("seven eight", 14), TextEnd())
+            heap = await peer.end_of()
+            discard = next(message for message in heap.messages if isinstance(message, AudioDiscard))
+            assert discard.from_ms == pytest.approx(600, abs=0.1)
+            revised = next(message for message in heap.messages if isinstance(message, TextRevised))
+            assert (revised.kept_to, revised.resumes_at, revised.late) == (14, 14, False)
+            assert heap.words[-2:] == ["seven", "eight"]
+            assert isinstance(heap.end, Done)
+            assert heap.end.characters == len("one two three seven eight")
+            assert heap.end.audio_ms == pytest.approx(1000, abs=0.1)
+            assert heap.sequence == heap.end.audio_messages
+            assert len(heap.pcm) // 2 == round(sample_rate * 1.0)
+
+    async def test_a_cancel_is_answered_within_a_tenth_of_a_second(self, server: RunningServer) -> None:
+        took_s = []
+        async with client(server) as peer:
+            for number in range(20):
+                context = f"c{number}"
+                await peer.send(ContextOpen(context), TextAppend("word " * 200, context))
+                while not peer.heaps.get(context, Heap()).audio:
+                    await peer.read()
+                asked_s = time.monotonic()
+                await peer.send(Cancel(context, played_ms=50))
+                report = await peer.read_until(Cancelled, context)
+                took_s.append(time.monotonic() - asked_s)
+                assert report.spoken + report.unspoken == "word " * 200
+            # A late byte would break a rule that the client checks on every message.
+            await peer.send(TextAppend("end"), TextEnd())
+            await peer.end_of()
+        assert sorted(took_s)[10] < 0.1
+        await until(lambda: server.gateway.bridge.open_utterances == 0)
+
+    async def test_a_storm_of_one_session_disturbs_no_other(self, server: RunningServer) -> None:
+        async def storm() -> None:
+            async with client(server) as peer:
+                await peer.send(TextAppend("start "))
+                for number in range(300):
+                    await peer.send(TextRevise(f"word{number} " * 20, 0))
+                    await asyncio.sleep(0.005)
+                await peer.send(TextEnd())
+                heap = await peer.end_of()
+                assert isinstance(heap.end, Done)
+                answers = [message for message in heap.messages if isinstance(message, TextRevised)]
+                assert answers[-1].revision == 300
+                assert len(answers) < 100
+
+        async with client(server) as quiet:
+            storming = asyncio.create_task(storm())
+            for number in range(10):
+                context = f"c{number}"
+                await quiet.send(ContextOpen(context), TextAppend("one two", context), TextEnd(context))
+                heap = await asyncio.wait_for(quiet.end_of(context), 5)
+                assert heap.words == ["one", "two"]
+            await storming
 
 
 class TestStop:
