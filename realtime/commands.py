@@ -190,6 +190,8 @@ class VoiceAnswer:
     request: int
     code: str | None = None
     message: str = ""
+    notes: tuple[str, ...] = ()
+    """On a voice that was made: what was allowed but will be heard."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -22,6 +23,14 @@ NICENESS = 10
 """Of the thread, where threads have one: a voice can wait, a listener cannot."""
 
 
+class Made(Protocol):
+    """A voice that was made."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was allowed but will be heard."""
+
+
 class VoiceEngine(Protocol):
     """What the desk needs of an engine."""
 
@@ -29,7 +38,7 @@ class VoiceEngine(Protocol):
     def info(self) -> ModelInfo:
         """What model this is."""
 
-    def make_voice(self, name: str, recordings: Iterable[Recording]) -> Any:
+    def make_voice(self, name: str, recordings: Iterable[Recording]) -> Made:
         """A new voice, stored; runs beside ``step``."""
 
     def keep_voice(self, made: Any) -> None:
@@ -86,7 +95,8 @@ class VoiceDesk:
             if isinstance(outcome, VoiceAnswer):
                 self._answers.append(outcome)
             else:
-                self._answers.append(_attempt(command.request, partial(self._engine.keep_voice, outcome)))
+                answer = _attempt(command.request, partial(self._engine.keep_voice, outcome))
+                self._answers.append(answer if answer.code else replace(answer, notes=outcome.notes))
                 self._is_asked = True
         answers, self._answers = tuple(self._answers), []
         info = self._engine.info if self._is_asked else None

@@ -80,7 +80,7 @@ class VoiceRoutes:
         if failure := _failure(answer):
             return failure
         logger.info("voice %s made of %d recordings", name, len(recordings))
-        return JSONResponse({"id": name, "notice": CONSENT_NOTICE}, 201)
+        return JSONResponse({"id": name, "notice": CONSENT_NOTICE, "notes": list(answer.notes)}, 201)
 
     async def _read(self, request: Request) -> tuple[str, list[Recording]]:
         """Name and recordings of the form: ``name``, then for each recording ``audio`` and ``transcript``.

@@ -90,12 +90,15 @@ def _add(arguments: argparse.Namespace) -> int:
         )
     pairs = [(_read(path), text) for path, text in zip(arguments.recordings, arguments.transcript, strict=True)]
     if arguments.server is not None:
-        add_voice(arguments.server, arguments.name, pairs, arguments.api_key)
+        notes = add_voice(arguments.server, arguments.name, pairs, arguments.api_key)
     else:
         from engine.core import Recording
         from engine.voices import local
 
-        local.add_voice(_place(arguments), arguments.name, [Recording(audio, text) for audio, text in pairs])
+        recordings = [Recording(audio, text) for audio, text in pairs]
+        notes = list(local.add_voice(_place(arguments), arguments.name, recordings))
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
     print(f"voice {arguments.name} is ready")
     return EXIT_OK
 

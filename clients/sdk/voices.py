@@ -35,15 +35,15 @@ def list_voices(server: str, api_key: str | None = None) -> list[Voice]:
     return [*usable, *(Voice(v["id"], problem=v["problem"]) for v in answer.get("unusable_voices", ()))]
 
 
-def add_voice(server: str, name: str, recordings: Sequence[tuple[bytes, str]], api_key: str | None = None) -> str:
+def add_voice(server: str, name: str, recordings: Sequence[tuple[bytes, str]], api_key: str | None = None) -> list[str]:
     """Make a voice of recordings, each a sound file's bytes and exactly what is said in it.
 
-    Returns the server's notice about consent. Raises `ClientError`; ``code`` is the wire code.
+    Returns notes: what was allowed but will be heard. Raises `ClientError`; ``code`` is the wire code.
     """
     boundary = secrets.token_hex(16)
     body = b"".join(_form(boundary, name, recordings))
     answer = _call(server, api_key, "POST", PATH, body, f"multipart/form-data; boundary={boundary}")
-    return str(answer["notice"])
+    return [str(note) for note in answer.get("notes", ())]
 
 
 def remove_voice(server: str, name: str, api_key: str | None = None) -> None:

@@ -43,6 +43,8 @@ class MadeVoice:
     ready: ReadyVoice
     token: object
     """Tells its file from later ones of that name."""
+    notes: tuple[str, ...] = ()
+    """What was allowed but will be heard."""
 
 
 class VoiceBook:

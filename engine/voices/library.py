@@ -91,10 +91,10 @@ class VoiceLibrary(VoiceBook):
     def make(self, name: str, recordings: Sequence[Recording]) -> MadeVoice:
         """Make and store a new voice; any thread may call it. Raises ``VoiceError``, ``ClipError``, ``TextError``."""
         self.folder.check_free(name, self._prefixes)
-        stored, ready = self.maker.make(recordings)
+        stored, ready, notes = self.maker.make(recordings)
         self.folder.check_free(name, self._prefixes)
         self.folder.save(name, stored)
-        return MadeVoice(name, ready, self.folder.signature(name))
+        return MadeVoice(name, ready, self.folder.signature(name), notes)
 
     def remake(self, name: str) -> None:
         """Make a stored voice anew, for this model, from its codes. Raises as ``make``."""

@@ -66,8 +66,11 @@ def list_voices(place: Place) -> list[ListedVoice]:
     return listed
 
 
-def add_voice(place: Place, name: str, recordings: list[Recording]) -> None:
-    """Load the model and make a voice. Raises ``VoiceError``, ``ClipError``, ``TextError``, ``ConfigError``."""
+def add_voice(place: Place, name: str, recordings: list[Recording]) -> tuple[str, ...]:
+    """Load the model and make a voice; returns notes on it.
+
+    Raises ``VoiceError``, ``ClipError``, ``TextError``, ``ConfigError``.
+    """
     manifest = Manifest.from_folder(place.folder)
     if manifest.voices:
         raise NoCloningError(
@@ -75,7 +78,7 @@ def add_voice(place: Place, name: str, recordings: list[Recording]) -> None:
             "recording; name a model whose codec has an encoder, such as Drama 3, with --model"
         )
     place.voice_folder.check_free(name, (PLAIN_VOICE,))
-    load_parts(place.folder, voices_folder=place.voices).voices.make(name, recordings)
+    return load_parts(place.folder, voices_folder=place.voices).voices.make(name, recordings).notes
 
 
 def remake_voice(place: Place, name: str) -> None:

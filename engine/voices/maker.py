@@ -65,8 +65,11 @@ class VoiceMaker:
         return isinstance(self._codec, Encoder)
 
     @torch.inference_mode()
-    def make(self, recordings: Sequence[Recording]) -> tuple[StoredVoice, ReadyVoice]:
-        """A voice from recordings. Raises ``NoCloningError``, ``ClipError``, ``TextError``. Any thread may call it."""
+    def make(self, recordings: Sequence[Recording]) -> tuple[StoredVoice, ReadyVoice, tuple[str, ...]]:
+        """A voice from recordings, and notes on them. Raises ``NoCloningError``, ``ClipError``, ``TextError``.
+
+        Any thread may call it.
+        """
         if not isinstance(self._codec, Encoder):
             raise NoCloningError(
                 f"{self._name} has no encoder, so it cannot take a voice from a recording; its voices are those it has"
@@ -88,7 +91,8 @@ class VoiceMaker:
             )
             for recording, clip in zip(recordings, clips, strict=True)
         ]
-        return self._finish(references, tuple(round(clip.duration_s, 3) for clip in clips))
+        stored, ready = self._finish(references, tuple(round(clip.duration_s, 3) for clip in clips))
+        return stored, ready, tuple(dict.fromkeys(note for clip in clips for note in clip.notes))
 
     @torch.inference_mode()
     def remake(self, stored: StoredVoice) -> tuple[StoredVoice, ReadyVoice]:

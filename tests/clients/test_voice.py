@@ -32,7 +32,7 @@ def wav(tmp_path: Path) -> Path:
 
 class TestSdk:
     def test_a_voice_comes_and_goes(self, studio: str) -> None:
-        assert add_voice(studio, "ada", [(b"one", "One."), (b"two", "Two — ä.")]) == CONSENT_NOTICE
+        assert add_voice(studio, "ada", [(b"one", "One."), (b"two", "Two — ä.")]) == []
         assert list_voices(studio)[-1] == Voice("ada", 1, 6.0)
         remove_voice(studio, "ada")
         assert [each.name for each in list_voices(studio)] == ["heart", "michael", "bella"]
@@ -68,6 +68,12 @@ class TestOnAServer:
         assert voice.main(["remove", "eve", "--server", studio]) == 0
         assert voice.main(["remove", "eve", "--server", studio]) == 1
         assert "no voice 'eve'" in capsys.readouterr().err
+
+    def test_notes_are_shown(self, studio: str, tmp_path: Path, capsys: Output) -> None:
+        (tmp_path / "dull.wav").write_bytes(b"dull")
+        assert voice.main(["add", "dull", str(tmp_path / "dull.wav"), "-t", "x", "-s", studio]) == 0
+        assert "note: it sounds like a telephone" in capsys.readouterr().err
+        remove_voice(studio, "dull")
 
     def test_one_transcript_for_each_recording(self, studio: str, wav: Path, capsys: Output) -> None:
         assert voice.main(["add", "eve", str(wav), str(wav), "-t", "One.", "-s", studio]) == 1

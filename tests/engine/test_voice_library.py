@@ -130,6 +130,11 @@ class TestStates:
         audio = rows[:, 0] >= builder.config.semantic_start_token_id
         assert torch.equal(rows[audio][:, 1:].t(), torch.cat(stored.codes, 1))
 
+    def test_a_telephones_sound_is_noted(self, engine: Engine) -> None:
+        made = engine.make_voice("ada", [Recording(clip(1.5, rate=8000), TRANSCRIPT), recording()])
+        assert len(made.notes) == 1
+        assert "8000 Hz" in made.notes[0]
+
     def test_recordings_differ(self, engine: Engine) -> None:
         add(engine, "low", recording(hertz=110, seconds=1.3))
         add(engine, "other", recording(hertz=990, seconds=1.7))

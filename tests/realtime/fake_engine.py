@@ -64,6 +64,12 @@ class Voice:
     is_paused: bool = False
 
 
+@dataclass(frozen=True)
+class MadeOfNothing:
+    voice: ClonedVoice
+    notes: tuple[str, ...] = ()
+
+
 def tone(word: str, voice: str, frames: int) -> Samples:
     """float32 [frames * SAMPLES_PER_FRAME]: the sine of that word in that voice, silent at both ends."""
     digest = hashlib.sha256(f"{voice}/{word}".encode()).digest()
@@ -164,7 +170,7 @@ class FakeEngine:
     def resume(self, utterance_id: str) -> None:
         self._voice(utterance_id).is_paused = False
 
-    def make_voice(self, name: str, recordings: Iterable[Recording]) -> ClonedVoice:
+    def make_voice(self, name: str, recordings: Iterable[Recording]) -> MadeOfNothing:
         """A recording that begins with ``bad`` is one, ``bug`` is a fault, ``exit`` kills, ``slow`` takes its time."""
         audio = b"".join(recording.audio for recording in recordings)
         if audio.startswith(b"bad"):
@@ -175,12 +181,12 @@ class FakeEngine:
             os._exit(3)
         if audio.startswith(b"slow"):
             time.sleep(0.5)
-        return ClonedVoice(name, float(len(audio)), 1)
+        notes = ("it sounds like a telephone",) if audio.startswith(b"dull") else ()
+        return MadeOfNothing(ClonedVoice(name, float(len(audio)), 1), notes)
 
-    def keep_voice(self, made: ClonedVoice) -> None:
-        self.info = replace(
-            self.info, voices=(*self.info.voices, made.name), cloned=(*self.info.cloned, made), can_clone=True
-        )
+    def keep_voice(self, made: MadeOfNothing) -> None:
+        voices, cloned = (*self.info.voices, made.voice.name), (*self.info.cloned, made.voice)
+        self.info = replace(self.info, voices=voices, cloned=cloned, can_clone=True)
 
     def remove_voice(self, name: str) -> None:
         if name not in [voice.name for voice in self.info.cloned]:

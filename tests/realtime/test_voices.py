@@ -22,7 +22,7 @@ from realtime.protocol import ContextOpen, Done, Error, SessionStart, TextAppend
 from realtime.session import Session
 from realtime.voice_desk import VoiceDesk
 from realtime.voices import describe
-from tests.realtime.fake_engine import FakeEngine
+from tests.realtime.fake_engine import FakeEngine, MadeOfNothing
 from tests.realtime.running import RunningServer, client, running, until
 
 KEY = "open-sesame"
@@ -59,12 +59,18 @@ class TestRequests:
         assert answer.status_code == 201
         assert answer.json()["id"] == "ada"
         assert "agreed" in answer.json()["notice"]
+        assert answer.json()["notes"] == []
         listed = (await http.get("/v1/voices")).json()
         assert listed["voices"][-1] == {"id": "ada", "recordings": 1, "seconds": 8.0}
         assert (await http.delete("/v1/voices/ada")).status_code == 204
         assert "ada" not in await ids(http)
         gone = await http.delete("/v1/voices/ada")
         assert (gone.status_code, gone.json()["error"]["code"]) == (404, "unknown_voice")
+
+    async def test_what_will_be_heard_is_noted(self, http: httpx.AsyncClient) -> None:
+        answer = await http.post("/v1/voices", **form("dull", (b"dull", "x")))
+        assert answer.json()["notes"] == ["it sounds like a telephone"]
+        await http.delete("/v1/voices/dull")
 
     async def test_the_next_context_speaks_with_it(self, studio: RunningServer, http: httpx.AsyncClient) -> None:
         async with client(studio) as peer:
@@ -246,7 +252,7 @@ class TestDesk:
     def test_what_others_changed_is_told_with_a_probe(self) -> None:
         class Watched(FakeEngine):
             def refresh_voices(self) -> bool:
-                self.keep_voice(ClonedVoice("new", 1.0, 1))
+                self.keep_voice(MadeOfNothing(ClonedVoice("new", 1.0, 1)))
                 return True
 
         desk = VoiceDesk(Watched())
