@@ -1,9 +1,10 @@
 """Time of one decode step against the bytes it reads: the decoder alone, at any dimensions, several precisions in turn.
 
-Run as ``python -m clients.bench.steps FOLDER ..``; a folder with ``@bf16`` or ``@f32`` behind it computes in that, and
-``@ready`` is what an engine makes of a small model (it reads less than the bytes given: matrices become float16). Bandwidth is that of reading a buffer too large for
-the caches, measured between the steps. All times are of the processor, because a busy machine would be measured
-otherwise; a machine whose memory is busy is slow all the same, for steps and bandwidth alike.
+Run as ``python -m clients.bench.steps FOLDER ..``; a folder with ``@bf16`` or ``@f32`` behind it computes in that.
+``@ready`` is what an engine makes of a small model (it reads less than the bytes given: matrices become float16).
+Bandwidth is that of reading a buffer too large for the caches, measured between the steps. All times are of the
+processor, because a busy machine would be measured otherwise; one whose memory is busy is slow all the same, for steps
+and bandwidth alike.
 """
 
 import argparse
