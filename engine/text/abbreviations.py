@@ -35,7 +35,8 @@ BEFORE_NUMBER = {
     "No": "number", "no": "number", "Nos": "numbers", "Fig": "figure", "fig": "figure", "Figs": "figures", "p": "page",
     "pp": "pages", "P": "page", "Vol": "volume", "vol": "volume", "Ch": "chapter", "ch": "chapter", "Sec": "section",
     "Eq": "equation", "eq": "equation", "Art": "article", "Pt": "part", "Ed": "edition", "Rm": "room",
-    "Apt": "apartment",
+    "Apt": "apartment", "min": "minimum", "max": "maximum", "avg": "average", "Min": "minimum", "Max": "maximum",
+    "Avg": "average", "Sect": "section", "par": "paragraph",
 }  # fmt: skip
 """Abbreviations only when a number follows ("No. 5"), words otherwise ("No. I won't")."""
 

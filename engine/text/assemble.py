@@ -41,6 +41,7 @@ class Assembler:
         original: Callable[[int, int], str],
         language: str = "en",
         reads_phonemes: bool = True,
+        has_cues: bool = False,
         is_dotted: Callable[[str], bool] = lambda word: False,
     ) -> None:
         self.words: deque[RawWord] = deque()
@@ -49,6 +50,7 @@ class Assembler:
         self._original = original
         self._language = language
         self._reads_phonemes = reads_phonemes
+        self._has_cues = has_cues
         self._is_dotted = is_dotted
         self._seen: list[str] = []
         self._starts: list[int] = []
@@ -136,7 +138,7 @@ class Assembler:
         """A direction in the text: a piece of its own, silent unless the model reads it."""
         self.gap()
         text = self._original(start, end)
-        if self._reads_phonemes:
+        if not self._has_cues:
             self._silent_word(RawWord(text, start, end, text, is_settled=True, kind=Kind.SILENT))
             return
         word = RawWord(text, start, end, text, is_settled=True, kind=Kind.CUE, visible=f" {text}", tags=self._tags)

@@ -65,7 +65,7 @@ def folded(c: str) -> str:
     Superscripts and fractions stay, since "x²" is not "x2".
     """
     c = c.translate(_PAUSES_OF_OTHER_SCRIPTS)
-    if c.isascii() or c == "…":
+    if c.isascii() or c in "…№":
         return c
     if c.isdecimal():
         return str(unicodedata.decimal(c))

@@ -8,15 +8,21 @@ from engine.text.abbreviations import MAGNITUDES, MONTHS, SHORT_MONTHS
 from engine.text.codes import read_code
 from engine.text.money import read_money
 from engine.text.shapes import FRACTION_SIGNS, NUMBER, say_fraction, say_shape
+from engine.text.units import UNITS
 
 _SIGNS = {
-    "-": "minus", "−": "minus", "+": "plus", "~": "about", "≈": "about", "±": "plus or minus", "<": "less than",
-    ">": "greater than", "≤": "at most", "≥": "at least",
+    ">=": "at least", "<=": "at most", "-": "minus", "−": "minus", "+": "plus", "~": "about", "≈": "about",
+    "±": "plus or minus", "<": "less than", ">": "greater than", "≤": "at most", "≥": "at least",
 }  # fmt: skip
 _TELEPHONE = re.compile(r"\+?(?:\d{1,3}[-.])?(?:\d{3}[-.]\d{3}[-.]\d{4}|\d{3}[-.]\d{4})|\d{3}-\d{2}-\d{4}|\+\d{7,15}")
-_TELEPHONE_GROUP = re.compile(r"\d{1,5}|\d+(?:[-.]\d+)+")
+_TELEPHONE_GROUP = re.compile(r"\d{1,8}|\d+(?:[-.]\d+)+")
 _TELEPHONE_REST = re.compile(r"\d{3}[-.]?\d{4}")
 _COUNTRY = re.compile(r"\+\d{1,3}")
+_SOME = r"[$£€¥₹]?\.?\d[\d.,:]*"
+_RANGE = re.compile(rf"({_SOME}(?:%|°[CF]?|[kKMB]|bn|mn|[ap]m)?)[-–]({_SOME}(?:%|°[CF]?|[A-Za-z]{{1,4}})?)")
+_RATE = re.compile(r"([$£€¥₹].*\d[kKMB]?)/([A-Za-z]{1,12})")
+_EMERGENCY = frozenset({"call", "dial", "ring", "phone"})
+_NAMED_SIGNS = {"#": "number", "№": "number", "§": "section"}
 _COUNTED = re.compile(rf"{NUMBER}|\d{{1,2}}:\d\d")
 
 
@@ -58,13 +64,16 @@ def read_figure(core: str, around: Around) -> Figure:
         return _read_integer(core, around)
     if _TELEPHONE.fullmatch(core):
         return Figure(_digit_groups(core), is_telephone=True)
+    if core[:2] in _SIGNS and len(core) > 2:
+        rest = read_figure(core[2:], NOTHING)
+        return Figure(f"{_SIGNS[core[:2]]} {rest.spoken}", rest.is_number)
     if core[0] in _SIGNS and len(core) > 1:
         if _COUNTRY.fullmatch(core) and around.following[:1].isdigit():
             return Figure(_digit_groups(core), is_telephone=True)
         rest = read_figure(core[1:], NOTHING)
         return Figure(f"{_SIGNS[core[0]]} {rest.spoken}", rest.is_number)
-    if core[0] == "#" and len(core) > 1:
-        name = "number" if core[1:].isdigit() else "hashtag"
+    if core[0] in _NAMED_SIGNS and len(core) > 1:
+        name = "hashtag" if core[0] == "#" and not core[1:].isdigit() else _NAMED_SIGNS[core[0]]
         return Figure(f"{name} {read_figure(core[1:], NOTHING).spoken}")
     if core[-1] in FRACTION_SIGNS and (len(core) == 1 or core[:-1].isdigit()):
         return _read_mixed(core, around)
@@ -73,8 +82,24 @@ def read_figure(core: str, around: Around) -> Figure:
         return Figure(money[0], money=money[1])
     if around.is_after_number and re.fullmatch(r"\d+/\d+", core):
         return Figure(say_fraction(core, after_number=True), is_number=True)
-    said = say_shape(core)
+    said = say_shape(core) or _joined(core)
     return Figure(said, is_number=_COUNTED.fullmatch(core) is not None) if said else Figure(read_code(core))
+
+
+def _joined(core: str) -> str:
+    """Two amounts with a dash between them, or an amount for each of something: "$1M–$2M", "$20/month"."""
+    found = _RANGE.fullmatch(core)
+    if found:
+        first, second = (_amount(part) for part in found.groups())
+        return f"{first} to {second}" if first and second else ""
+    found = _RATE.fullmatch(core)
+    money = read_money(found[1], has_magnitude=False) if found else None
+    return f"{money[0]} per {UNITS.get(found[2], found[2])}" if found and money else ""
+
+
+def _amount(part: str) -> str:
+    money = read_money(part, has_magnitude=False)
+    return money[0] if money else say_shape(part)
 
 
 def _read_integer(core: str, around: Around) -> Figure:
@@ -89,6 +114,8 @@ def _read_integer(core: str, around: Around) -> Figure:
             return Figure(numbers.ordinal(core))
         if following in MONTHS or following.rstrip(".") in SHORT_MONTHS:
             return Figure(f"{'' if left.lower() == 'the' else 'the '}{numbers.ordinal(core)} of")
+    if len(core) == 3 and left.lower() in _EMERGENCY:
+        return Figure(numbers.spelled(core), is_telephone=True)
     return Figure(numbers.year(core) if numbers.is_year(core) else numbers.integer(core), is_number=True)
 
 

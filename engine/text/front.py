@@ -64,7 +64,7 @@ class TextFront:
         self._reads_phonemes = reads_phonemes
         self._has_speakers = has_cues and text_format is TextFormat.MARKDOWN
         self._guard = StructureGuard(self._has_speakers)
-        self._words = Assembler(self._original, primary, reads_phonemes, lexicon.is_dotted)
+        self._words = Assembler(self._original, primary, reads_phonemes, has_cues, lexicon.is_dotted)
         self._cleaner = _cleaner(self._words, text_format, primary, reads_phonemes, has_cues)
         self._recent = ""
         self._recent_from = 0

@@ -2,6 +2,7 @@
 
 import re
 
+from engine.text.abbreviations import DAYS, MONTHS
 from engine.text.characters import to_ascii
 
 GREEK_NAMES = {
@@ -24,6 +25,8 @@ _KNOWN = {
     "w/": "with", ".NET": "dot net", "b/c": "because", "n/a": "not applicable", "N/A": "not applicable",
     "Ph.D": "P.H.D.",
 }  # fmt: skip
+_NAMES = {name[:3]: name for name in (*DAYS, *MONTHS)}
+_NAME_RANGE = re.compile(rf"({'|'.join(_NAMES)})\.?[-–]({'|'.join(_NAMES)})")
 _ORDINARY = re.compile(r"[A-Za-z]+(?:['-][A-Za-z]+)*'?|'[A-Za-z]+")
 _DOTTED = re.compile(r"(?:[A-Za-z]{1,2}\.)+[A-Za-z]{1,2}\.?")
 _PIECES = re.compile(r"[A-Za-z]+(?:['-][A-Za-z]+)*'?|[^A-Za-z]")
@@ -33,6 +36,9 @@ def read_letters(core: str) -> str:
     """Spoken form of ``core``, which has no figures."""
     if core in _KNOWN:
         return _KNOWN[core]
+    found = _NAME_RANGE.fullmatch(core)
+    if found:
+        return f"{_NAMES[found[1]]} to {_NAMES[found[2]]}"
     if core.endswith(("(s", "(es")):
         core = core.replace("(", "")
     if core[0] == "#" and len(core) > 1:

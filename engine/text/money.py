@@ -3,12 +3,12 @@
 import re
 
 from engine.text.abbreviations import MAGNITUDE_LETTERS
-from engine.text.shapes import NUMBER, say_number
+from engine.text.shapes import GROUPED_OTHERWISE, NUMBER, say_number
 from engine.text.units import plural
 
 _CURRENCIES = {"$": "dollar", "£": "pound", "€": "euro", "¥": "yen", "₹": "rupee"}
 _PARTS = {"$": "cent", "£": "penny", "€": "cent"}
-_AMOUNT = rf"(?:{NUMBER}|\d+,\d\d)"
+_AMOUNT = rf"(?:{GROUPED_OTHERWISE}|{NUMBER}|\d+,\d\d)"
 _SIGN_FIRST = re.compile(
     rf"(?:US|A|C|AU|CA|NZ|HK)?(?P<sign>[$£€¥₹])(?P<amount>{_AMOUNT})(?P<scale>[kKmMbBT]|bn|mn|tn)?"
 )
@@ -23,7 +23,9 @@ def read_money(core: str, has_magnitude: bool) -> tuple[str, str] | None:
     sign, amount, scale = found["sign"], found["amount"], found["scale"]
     unit = _CURRENCIES[sign]
     if amount[-3:-2] == ",":
-        amount = f"{amount[:-3]}.{amount[-2:]}"
+        amount = f"{amount[:-3].replace('.', '')}.{amount[-2:]}"
+    elif re.fullmatch(GROUPED_OTHERWISE, amount):
+        amount = amount.replace(",", "")
     if scale:
         return f"{say_number(amount)} {MAGNITUDE_LETTERS[scale]} {plural(unit)}", ""
     if has_magnitude:

@@ -37,6 +37,7 @@ _ROMAN = {
     "II": "2", "III": "3", "IV": "4", "VI": "6", "VII": "7", "VIII": "8", "IX": "9", "XI": "11", "XII": "12",
     "XIII": "13", "XIV": "14", "XV": "15", "XVI": "16",
 }  # fmt: skip
+_ROMAN_LETTERS = ("I", "V", "X")
 _KINGS = frozenset(
     ("Henry", "Louis", "Elizabeth", "George", "Edward", "Charles", "William", "Richard", "James", "Paul", "Pius")
     + ("Benedict", "Catherine", "Philip", "Gregory", "Leo", "Napoleon", "Frederick", "Nicholas", "Ferdinand")
@@ -85,7 +86,9 @@ def needs_next(word: RawWord) -> bool:
     if word.pause:
         return word.pause == "." and core in UNITS
     if core[-1] == ".":
-        return follower.isupper() and core[:-1] not in BEFORE_NUMBER and core[:-1].lower() not in SHORTENED
+        if core[:-1] in BEFORE_NUMBER:
+            return follower in _ROMAN_LETTERS
+        return follower.isupper() and core[:-1].lower() not in SHORTENED
     if core in SHORT_MONTHS or core[0] == "+":
         return follower.isdigit()
     if core[0] in "$£€":
@@ -179,6 +182,8 @@ def _plain(left: Left, core: str, after: str) -> str:
         return f"the {numbers.ordinal(number)}" if left.core in _KINGS else numbers.cardinal(number)
     if core in SHORT_MONTHS and after[:1].isdigit():
         return SHORT_MONTHS[core]
+    if core in _ROMAN and left.core.rstrip(".") in BEFORE_NUMBER:
+        return numbers.cardinal(_ROMAN[core])
     if core == "A" and left.core.lower() in _BEFORE_LETTER:
         return letter_name(core)
     return core
@@ -196,7 +201,7 @@ def _abbreviation(left: Left, word: RawWord, core: str, after: str) -> Reading:
     elif core == "St":
         spoken = "Saint" if is_name_next else "Street"
     elif core in BEFORE_NUMBER:
-        if is_number_next:
+        if is_number_next or after in _ROMAN:
             spoken, ends = BEFORE_NUMBER[core], False
         else:
             spoken, ends = core, True

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 
+from engine.text.abbreviations import DAYS, MONTHS
 from engine.text.addresses import address_in
 from engine.text.words import Boundary
 
@@ -15,9 +16,11 @@ _CURRENCIES = frozenset("$£€¥₹₩₿")
 _SIGNS = frozenset("-−+~≈±<>≤≥")
 _ELISION = re.compile(r"['’](?:\d\ds|em|til|tis|twas|cause|bout|round)\b", re.IGNORECASE)
 _KEPT_PLUS = re.compile(r"(?:^|\W)(?:[A-Za-z]\+{1,2}|[CF]#)$|\d\+$")
+_NO_NAME = "".join(f"(?<!\\b{name[:3]})" for name in (*DAYS, *MONTHS))
+"""Not behind "Mon": a dash there means "to"."""
 _SPLIT = re.compile(
     r"[—―]+|-{2,}"
-    r"|(?<=[^\W\d_])–+|–+(?=[^\W\d_])"
+    rf"|{_NO_NAME}(?<=[^\W\d_])(?<!\d[ap]m)(?<!\d[kKMB])–+|{_NO_NAME}–+(?=[^\W\d_])"
     r"|(?<=\w)(?:\.{2,}|…+)[\"”’')\]]*(?=\w)"
     r"|(?<=\w)[!?]+[\"”’')\]]*(?=\w)"
     r"|(?<=[a-z]{2})\.[\"”’)\]]*(?=[A-Z][a-z])"
@@ -41,11 +44,12 @@ def lead_end(piece: str) -> int:
     """How much of ``piece`` is punctuation before the word."""
     for i, c in enumerate(piece):
         following = piece[i + 1 : i + 2]
-        is_number = following.isdigit() or (following in ("$", "£", "€", ".") and piece[i + 2 : i + 3].isdigit())
+        is_number = (following == "=" and c in "<>" and piece[i + 2 : i + 3].isdigit()) or following.isdigit()
+        is_number = is_number or (following in ("$", "£", "€", ".") and piece[i + 2 : i + 3].isdigit())
         if (
             c.isalnum()
             or ((c in _CURRENCIES or c in _SIGNS) and is_number)
-            or (c in "#@" and following.isalnum())
+            or (c in "#@§№" and following.isalnum())
             or (c == "°" and following in ("C", "F"))
             or (c == "." and following.isalnum() and piece[i - 1 : i] != ".")
             or (c in "'’" and _ELISION.match(piece, i))

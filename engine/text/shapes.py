@@ -4,10 +4,12 @@ import re
 from collections.abc import Callable
 
 from engine.text import numbers
-from engine.text.abbreviations import MAGNITUDE_LETTERS
+from engine.text.abbreviations import MAGNITUDE_LETTERS, MONTHS
 from engine.text.grammar import spoken_by_grammar
 from engine.text.units import UNITS, plural, unit_name
 
+GROUPED_OTHERWISE = r"\d{1,3}(?:\.\d{3})+,\d{1,4}|\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d+)?"
+"""Groups as on the continent and in India; nothing else looks so."""
 NUMBER = r"(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)"
 FRACTION_SIGNS = {
     "½": "1/2", "¼": "1/4", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8",
@@ -19,7 +21,10 @@ Reader = Callable[[re.Match[str]], str]
 
 
 def say_number(text: str) -> str:
-    """A number that is no year: "1,205", "98.6", ".5"."""
+    """A number that is no year: "1,205", "98.6", ".5", "1.205,50", "1,00,000"."""
+    if re.fullmatch(GROUPED_OTHERWISE, text):
+        text = text.replace(".", "").replace(",", ".") if "." in text and text.rfind(",") > text.find(".") else text
+        text = text if "." in text else f"{int(text.replace(',', '')):,}"
     whole, point, fraction = text.partition(".")
     return numbers.decimal(whole, fraction) if point else numbers.integer(whole)
 
@@ -85,6 +90,29 @@ def _by_grammar(found: re.Match[str]) -> str:
     return spoken_by_grammar(found[0]) or ""
 
 
+def _iso_date(found: re.Match[str]) -> str:
+    year, month, day = found.groups()[:3]
+    if not (1 <= int(month) <= 12 and 1 <= int(day) <= 31):
+        return ""
+    return f"{MONTHS[int(month) - 1]} {numbers.ordinal(str(int(day)))} {numbers.year(year)}"
+
+
+def _iso_time(found: re.Match[str]) -> str:
+    date, (hours, minutes, zone) = _iso_date(found), found.groups()[3:]
+    time = numbers.cardinal(hours) + (f" {'o ' if minutes[0] == '0' else ''}{numbers.cardinal(minutes)}")
+    time = f"{numbers.cardinal(hours)} hundred hours" if minutes == "00" else time
+    return f"{date} at {time}{' U.T.C.' if zone == 'Z' else ''}" if date else ""
+
+
+def _scientific(found: re.Match[str]) -> str:
+    sign = {"-": "minus "}.get(found[2], "")
+    return f"{say_number(found[1])} times ten to the {sign}{numbers.cardinal(found[3])}"
+
+
+def _pre_release(found: re.Match[str]) -> str:
+    return " ".join(filter(None, (say_shape(found[1]), found[2], numbers.integer(found[3]) if found[3] else "")))
+
+
 def _version(found: re.Match[str]) -> str:
     parts = [numbers.integer(part) for part in found[2].split(".")]
     # Four parts are an internet address.
@@ -142,6 +170,19 @@ _SHAPES: tuple[tuple[re.Pattern[str], Reader], ...] = tuple(
         (r"'?(\d0|\d{3}0)'?s", _decade),
         (r"(\d+),(\d{1,2}|\d{4,})", _decimal_comma),
         (r"(\d+/\d+)", lambda found: say_fraction(found[1], after_number=False)),
+        (r"([12]\d{3})-(\d{1,2})-(\d{1,2})", _iso_date),
+        (
+            r"([12]\d{3})-(\d\d)-(\d\d)[Tt]([01]\d|2[0-4]):([0-5]\d)(?::[0-5]\d)?(?:\.\d{1,9})?(Z|[+-]\d\d:?\d\d)?",
+            _iso_time,
+        ),
+        (GROUPED_OTHERWISE, lambda found: say_number(found[0])),
+        (r"(\d(?:\.\d{1,17})?)[eE]([+-]?)(\d{1,3})", _scientific),
+        (r"(\d{1,3}):(\d{1,3})", lambda found: f"{numbers.cardinal(found[1])} to {numbers.cardinal(found[2])}"),
+        (
+            r"(\d{1,3}(?:\.\d{1,3}){3}):(\d{1,5})",
+            lambda found: f"{say_shape(found[1])} port {numbers.spelled(found[2])}",
+        ),
+        (r"([vV]?\d+(?:\.\d+)*)-(alpha|beta|rc|dev|pre|preview|snapshot|post)\.?(\d{0,4})", _pre_release),
         (r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[/.]\d{1,2}[/.](?:\d{4}|\d{2})|\d{4}/\d{1,2}/\d{1,2}", _by_grammar),
         (r"\d{1,2}:[0-5]\d:[0-5]\d", _by_grammar),
         (r"([vV]?)(\d+(?:\.\d+){2,})", _version),

@@ -15,9 +15,9 @@ LEXICON = lexicon_of(
     {"Siobhan": "shivawn", "gif": "jif", "AC/DC": "ay see dee see", "Abb.": "abbot"}, {"nguyen": "ŋwɪn"}
 )
 WORDS = (
-    "Hello", "the", "to", "apple", "Siobhan", "GIF,", "AC/DC", "Abb.", "Nguyen", "Dr.", "Smith", "$20", "5", "km", "3.14",
-    "9am–5pm", "2026-11-30T12:00Z", "我有AI", "コーヒー。", "привет,", "สวัสดี", "é", "🎉", "—", "...", "&", "<", ">", "[", "]",
-    "a", "used", "that", "5 km.", "No.", "7", ".", ",", "!", "“Yes”", "(a)", "x²", "α", "αβγ",
+    "Hello", "the", "to", "apple", "Siobhan", "GIF,", "AC/DC", "Abb.", "Nguyen", "Dr.", "Smith", "$20", "5", "km",
+    "3.14", "9am–5pm", "2026-11-30T12:00Z", "我有AI", "コーヒー。", "привет,", "สวัสดี", "é", "🎉", "—", "...", "&",
+    "<", ">", "[", "]", "a", "used", "that", "5 km.", "No.", "7", ".", ",", "!", "“Yes”", "(a)", "x²", "α", "αβγ",
 )  # fmt: skip
 ESCAPES = (
     "\x1b[31m",
@@ -32,8 +32,8 @@ ESCAPES = (
 )
 MARKDOWN = (
     "**", "*", "`", "```", "# ", "- ", "1. ", "> ", "|", "[laughs]", "[a](http://b.c)", "[1]: http://b.c 't'", "[^1]: ",
-    "[^1]", "<whisper>", "</whisper>", "<laugh/>", "<b>", "<!-- a long note -->", '<a href="http://b.c/d">', "</a>", "$x^2$",
-    "$$", "$", ":smile:", ":", "~~", "\\", "&amp;", "\n", "\n\n", "<|", "<a\n",
+    "[^1]", "<whisper>", "</whisper>", "<laugh/>", "<b>", "<!-- a long note -->", '<a href="http://b.c/d">', "</a>",
+    "$x^2$", "$$", "$", ":smile:", ":", "~~", "\\", "&amp;", "\n", "\n\n", "<|", "<a\n",
 )  # fmt: skip
 SSML = (
     "<speak>", "</speak>", "<p>", "</p>", '<break time="500ms"/>', "<break/>", '<break strength="strong"/>', "<break",

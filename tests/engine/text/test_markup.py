@@ -40,6 +40,14 @@ def texts(text: str) -> list[str]:
         ("Hel\x00lo wor\u200bld", "Hel\x00lo wor\u200bld"),
         ("---\nrule\n***\n===", "rule"),
         ("“quoted” (bracketed) 'single'", "“quoted” (bracketed) 'single'"),
+        ("see [1] here\n[1]: http://a.b/c 'title'\n[^2]: The note", "see here The note"),
+        ("[Note]: read this", "read this"),
+        ("<!-- " + "a long remark " * 20 + "--> end", "end"),
+        ('<a href="https://example.com/' + "x" * 200 + '">link</a> end', "link end"),
+        (":smile: it is 3:45 :+1: and a:b", "it is 3:45 and a: b"),
+        ("The sum $a + b$ costs $20, $$E=mc$$ too", "The sum a + b costs $20, E=mc too"),
+        ("\x1b[31mRed\x1b[0m and \x1b[1;32mgreen\x1b[0m", "Red and green"),
+        ("\x1b]8;;http://a.b/c\x1b\\link\x1b]8;;\x07 \x9b2Jend\x1b(B \x1bM", "link end"),
     ],
 )  # fmt: skip
 def test_visible_words(text: str, expected: str) -> None:

@@ -68,6 +68,27 @@ from tests.engine.text.reading import lexicon_of, said
         ("See (www.test.org) and <https://foo.io>.", "See test dot org and foo dot io.//"),
         ("At example.com. Then 10.0.0.1.", "At example dot com.// Then ten dot zero dot zero dot one.//"),
         ("8...", "eight...//"),
+        (
+            "10%–20%, $1.5M–$2M, 9am–5pm, 9:30-10:45.",
+            "ten percent to twenty percent,/ one point five million dollars to two million dollars,/ "
+            "nine a.m. to five p.m.,/ nine thirty to ten forty five.//",
+        ),
+        ("Mon–Fri, Jan-Mar.", "Monday to Friday,/ January to March.//"),
+        (
+            "2026-01-05 and 2026-11-30T09:05:00Z.",
+            "January fifth twenty twenty six and November thirtieth twenty twenty six at nine o five U.T.C..//",
+        ),
+        (
+            "€1.234,56, ₹1,00,000, $20/month.",
+            "one thousand two hundred and thirty four euros and fifty six cents,/ one hundred thousand rupees,/ "
+            "twenty dollars per month.//",
+        ),
+        ("1e-5, 3:1, §5.", "one times ten to the minus five,/ three to one,/ section five.//"),
+        ("№7, >=3.", "number seven,/ at least three.//"),
+        ("v1.2.3-beta, 1.0-rc1.", "version one point two point three beta,/ one point zero rc one.//"),
+        ("10.0.0.1:80", "ten dot zero dot zero dot one port eight zero.//"),
+        ("Call 911 or +49 30 123456.", "Call nine one one or plus four nine three zero one two three four five six.//"),
+        ("Vol. II, min. 5, max. 10.", "volume two,/ minimum five,/ maximum ten.//"),
     ],
 )  # fmt: skip
 def test_spoken_form(text: str, expected: str) -> None:
