@@ -43,7 +43,7 @@ class Rounding(Protocol):
     """How the codes of a matrix are chosen."""
 
     def __call__(self, name: str, weight: Tensor, part: PartScheme) -> IntegerMatrix:
-        """Quantise tensor ``name``, ``weight`` [O, I] (float32)."""
+        """Quantise tensor ``name``, ``weight`` [O, I] of any floating type."""
 
 
 def to_nearest(name: str, weight: Tensor, part: PartScheme) -> IntegerMatrix:
@@ -153,7 +153,8 @@ def _write_shard(
         for name in shard.names:
             part = scheme.of_tensor(name)
             if part.is_packed:
-                matrix = rounding(name, reader.dense(name, torch.float32), part)
+                weight = reader.read(name)
+                matrix = rounding(name, weight.dequantise() if isinstance(weight, Packed) else weight, part)
                 for piece, tensor in zip(component_names(name), matrix.tensors().values(), strict=False):
                     writer.write(piece, tensor)
             else:

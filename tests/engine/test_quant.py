@@ -11,6 +11,7 @@ from engine.cache.decoder import DecoderState
 from engine.errors import ConfigError
 from engine.model.decoder import Decoder
 from engine.model.linear import Linear
+from engine.quant import integer
 from engine.quant.integer import Grid, IntegerMatrix, pack_nibbles, round_to_nearest, unpack_nibbles
 from engine.quant.modules import QuantisedExperts, QuantisedLinear, prepare
 from engine.quant.products import (
@@ -113,6 +114,15 @@ def test_values_on_the_grid_are_exact(bits: int, group: int) -> None:
 @pytest.mark.parametrize(("bits", "group"), [(8, 64), (4, 32)])
 def test_zeros_stay_zeros(bits: int, group: int) -> None:
     assert not round_to_nearest(torch.zeros(2, 64), bits, group).dequantise().abs().gt(1e-10).any()
+
+
+@pytest.mark.parametrize(("bits", "group"), [(8, 64), (4, 32)])
+def test_large_matrices_are_quantised_piece_by_piece(bits: int, group: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    weight = torch.randn(10, 64)
+    whole = round_to_nearest(weight, bits, group)
+    monkeypatch.setattr(integer, "MOST_ROWS", 4)
+    pieces = round_to_nearest(weight, bits, group)
+    assert all(torch.equal(pieces.tensors()[name], tensor) for name, tensor in whole.tensors().items())
 
 
 def test_a_scale_that_is_no_number_is_a_problem() -> None:
