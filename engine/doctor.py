@@ -18,7 +18,7 @@ from rich.table import Table
 from engine.core import AudioChunk, EngineStats, Failed, Finished, Utterance, WordTiming, real_time_factor
 from engine.engine import UNDERSTUDY, Engine, load_engine
 from engine.errors import FootlightsError
-from engine.quant.half import HalfExperts, HalfLinear
+from engine.quant.half import Packed
 
 SENTENCE = "Good evening, and welcome. This is a test of the voice that comes with this server."
 AUDIBLE = 0.003
@@ -167,7 +167,7 @@ def describe(engine: Engine, load_s: float) -> Model:
     for layer in decoder.modules():
         own = list(layer.parameters(recurse=False))
         held += sum(parameter.nbytes for parameter in own)
-        if isinstance(layer, HalfLinear | HalfExperts):
+        if isinstance(layer, Packed):
             held += layer.nbytes
             kernels[f"{type(layer).__name__} float16"] += 1
         elif own:

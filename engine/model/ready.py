@@ -27,7 +27,7 @@ from engine.model.moe import Experts, MixtureOfExperts, Routing
 from engine.model.norm import RMSNorm
 from engine.model.recurrent import GatedDeltaNet
 from engine.model.rotary import Rotary, Rotation
-from engine.quant.half import HalfExperts, HalfLinear, fits, half_linear, is_exact, is_supported, pack
+from engine.quant.half import HalfExperts, HalfLinear, Packed, fits, half_linear, is_exact, is_supported, pack
 
 
 class Scale:
@@ -83,7 +83,7 @@ class GainedRotation:
         self._cos = cos[:, None] * self._gains
 
 
-class ReadyAttention(Attention):
+class ReadyAttention(Attention, Packed):
     """``Attention`` whose projection also makes what rotation adds: ``[queries | keys | values | gates | turned]``."""
 
     def __init__(self, plain: Attention, rotary: Rotary) -> None:
@@ -93,7 +93,8 @@ class ReadyAttention(Attention):
         weight = plain.in_proj.weight.detach()
         both = self.heads + self.kv_heads
         turned = rotary.turned(weight[: both * self.head_dim].view(both, self.head_dim, -1).mT).mT
-        self._packed = pack(torch.cat((weight, turned.reshape(-1, weight.shape[1]))))
+        joined = torch.cat((weight, turned.reshape(-1, weight.shape[1])))
+        self._packed, self.nbytes = pack(joined), 2 * joined.numel()
         self.out_proj = plain.out_proj
         gains = plain.qk_gain.detach().index_select(0, plain.get_buffer("_gain_of_head")) * self.head_dim**0.5
         self._rotation = GainedRotation(rotary, gains)
@@ -123,7 +124,7 @@ class ReadyAttention(Attention):
         return self.out_proj(out.mul_(gates.sigmoid()))
 
 
-class ReadyDeltaNet(GatedDeltaNet):
+class ReadyDeltaNet(GatedDeltaNet, Packed):
     """``GatedDeltaNet`` with one projection ``[queries | keys | values | z | b | a]``.
 
     Queries and keys have length 1 here. Outputs are then ``sqrt(DK)`` times what the delta rule asks for, which the
@@ -134,7 +135,8 @@ class ReadyDeltaNet(GatedDeltaNet):
         Leaf.__init__(self)
         c = self.config = plain.config
         self.layer, self.conv, self.out_proj = plain.layer, plain.conv, plain.out_proj
-        self._packed = pack(torch.cat((plain.in_proj.weight, plain.ba_proj.weight)))
+        joined = torch.cat((plain.in_proj.weight, plain.ba_proj.weight))
+        self._packed, self.nbytes = pack(joined), 2 * joined.numel()
         heads = c.linear_num_value_heads
         self._parts = [c.conv_dim, c.value_dim, heads, heads]
         self._rate = -plain.a_log.detach().float().exp()
@@ -166,13 +168,13 @@ class ReadyDeltaNet(GatedDeltaNet):
         return queries, keys, values.view(batch, rows, c.linear_num_value_heads, c.linear_value_head_dim)
 
 
-class ReadyMixture(MixtureOfExperts):
+class ReadyMixture(MixtureOfExperts, Packed):
     """``MixtureOfExperts`` whose router is packed."""
 
     def __init__(self, plain: MixtureOfExperts) -> None:
         nn.Module.__init__(self)
         self.per_row, self.experts, self.shared = plain.per_row, plain.experts, plain.shared
-        self._router = pack(plain.router)
+        self._router, self.nbytes = pack(plain.router), 2 * plain.router.numel()
 
     def forward(self, x: Tensor) -> tuple[Tensor, Routing]:
         """``x`` [B, T, H] -> the same, and how it was routed."""
@@ -185,7 +187,7 @@ class ReadyMixture(MixtureOfExperts):
         return out, Routing(logits.view(*x.shape[:-1], -1), chosen.view(*x.shape[:-1], -1))
 
 
-class ReadyTowerLayer(TowerLayer):
+class ReadyTowerLayer(TowerLayer, Packed):
     """``TowerLayer`` whose embedding is a table of what each code becomes after norm and projection."""
 
     def __init__(self, plain: TowerLayer) -> None:
@@ -194,6 +196,7 @@ class ReadyTowerLayer(TowerLayer):
         weight = plain.joint_proj.weight.detach()
         self._table = F.linear(plain.embedding_norm(plain.embedding.weight), weight[:, :dim])
         self._joint = pack(weight[:, dim:])
+        self.nbytes = self._table.nbytes + weight.numel()
         for name in ("hidden_norm", "attention_norm", "feed_forward_norm", "final_norm", "attention", "feed_forward"):
             setattr(self, name, plain.get_submodule(name))
 
@@ -206,7 +209,7 @@ class ReadyTowerLayer(TowerLayer):
         return half_linear(self.hidden_norm(hidden), self._joint).add_(embedded)
 
 
-class ReadyAlignedText(AlignedText):
+class ReadyAlignedText(AlignedText, Packed):
     """``AlignedText`` with one table of what each symbol at its place becomes in ``in_proj``."""
 
     def __init__(self, plain: AlignedText) -> None:
@@ -223,6 +226,7 @@ class ReadyAlignedText(AlignedText):
         sizes = torch.tensor([0, *(len(table) for table in tables)])
         self._table = torch.cat([F.linear(t.detach(), w) for t, w in zip(tables, weights, strict=True)])
         self._offsets = sizes.cumsum(0)[:-1]
+        self.nbytes = self._table.nbytes
         assert plain.in_proj.bias is not None
         self._bias = plain.in_proj.bias.detach()
 

@@ -67,7 +67,14 @@ MOST_SINGLE_ROWS = 16
 """Rows up to which experts are quicker row by row than gathering their rows."""
 
 
-class HalfLinear(Leaf):
+class Packed:
+    """A module that holds packed weights, or tables made of weights."""
+
+    nbytes: int
+    """Bytes of them."""
+
+
+class HalfLinear(Leaf, Packed):
     """A linear layer whose weight is packed."""
 
     def __init__(self, linear: Linear | nn.Linear) -> None:
@@ -75,7 +82,6 @@ class HalfLinear(Leaf):
         self.packed = pack(linear.weight)
         self.bias = linear.bias
         self.nbytes = 2 * linear.weight.numel()
-        """Bytes of the packed weight."""
 
     def forward(self, x: Tensor) -> Tensor:
         """``x`` [..., in] (float32) -> [..., out]."""
@@ -100,7 +106,7 @@ def steady_linear(linear: Linear | nn.Linear) -> Leaf:
     return HalfLinear(linear) if is_supported() else DoubleLinear(linear)
 
 
-class HalfExperts(ExpertMixture):
+class HalfExperts(ExpertMixture, Packed):
     """Packed ``Experts``."""
 
     def __init__(self, experts: Experts) -> None:
@@ -109,7 +115,6 @@ class HalfExperts(ExpertMixture):
         self._down = [pack(weight) for weight in experts.down]
         self._width = experts.gate_up.shape[1]
         self.nbytes = 2 * (experts.gate_up.numel() + experts.down.numel())
-        """Bytes of the packed weights."""
 
     @property
     def count(self) -> int:

