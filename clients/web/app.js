@@ -8,7 +8,7 @@ import { Speaker } from "./speaker.js";
 import { Typing } from "./typing.js";
 
 const TOKENS_PER_SECOND = 15;
-const SHOWN = 80; // characters of what was heard before it changed
+const SHOWN = 12; // words that were heard before they changed
 const SAMPLE =
   "Good evening, and welcome to the front row. I am reading this to you while it is still being written, at about " +
   "fifteen tokens a second, as a language model would. Tickets are $24.50, the doors open at 7:30 p.m., and the play " +
@@ -79,9 +79,8 @@ function adopt(given, ready) {
     script.cut(utterance.id, utterance.placeAfter(end), utterance.base + utterance.text.length);
   });
   speaker.addEventListener("revised", ({ detail: { utterance } }) => {
-    const { kept } = utterance.manuscript;
-    const shown = kept.length > SHOWN ? `…${kept.slice(-SHOWN)}` : kept;
-    $("differs").textContent = kept ? `Heard before it changed: “${shown.trim()}”` : "";
+    const { lost } = utterance.manuscript;
+    $("differs").textContent = lost.length ? `Heard before it changed: ${lost.slice(-SHOWN).join(" ")}` : "";
   });
   speaker.addEventListener("problem", ({ detail: message }) => complain(message));
 }

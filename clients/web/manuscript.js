@@ -51,6 +51,12 @@ export class Manuscript {
     return found === null ? null : [found, found + to - from];
   }
 
+  /** The words that were heard and are not in the writer's text any more. */
+  get lost() {
+    const text = this.text.slice(0, this.resumesAt);
+    return wordsOf(this.kept).filter(({ from }) => sameWord(this.kept, from, text) === null).map(({ said }) => said);
+  }
+
   /** Where, in the writer's text, what follows the first `codePoints` characters of the spoken one begins. */
   placeAfter(codePoints) {
     const at = toUnits(this.spoken, codePoints);
@@ -86,5 +92,9 @@ function sameWord(text, at, other) {
 
 function wordsOf(text) {
   const found = text.matchAll(/[\p{L}\p{N}][^\s]*/gu);
-  return [...found].map(({ 0: said, index }) => ({ word: said.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, ""), from: index }));
+  return [...found].map(({ 0: said, index }) => ({ said, word: plain(said), from: index }));
+}
+
+function plain(word) {
+  return word.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "");
 }
