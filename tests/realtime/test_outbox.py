@@ -43,6 +43,19 @@ async def test_a_drop_takes_the_audio_of_one_context_alone(outbox: Outbox) -> No
     assert [await outbox.get() for _ in range(3)] == [items[0], items[2], items[4]]
 
 
+async def test_a_drop_from_a_sample_on_cuts_the_message_it_lies_in(outbox: Outbox) -> None:
+    for sequence in range(3):
+        message = AudioMessage(1, sequence, 100 * sequence, bytes(200))
+        outbox.put(Outgoing(message.encode(), message))
+    outbox.drop_audio(1, 130)
+    first, second = await outbox.get(), await outbox.get()
+    assert isinstance(second, Outgoing)
+    assert first == Outgoing(AudioMessage(1, 0, 0, bytes(200)).encode(), AudioMessage(1, 0, 0, bytes(200)))
+    assert second.audio == AudioMessage(1, 1, 100, bytes(60))
+    assert second.data == second.audio.encode()
+    assert outbox.size == 0
+
+
 async def test_a_drop_of_everything_leaves_the_reader_waiting(outbox: Outbox) -> None:
     outbox.put(audio(1))
     outbox.drop_audio(1)

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from engine import core
-from engine.core import AudioChunk, EngineEvent, Failed, Finished, WordTiming
-from realtime.commands import Abort, Add, AppendText, Finish, Flush, Pause, Rejected, Resume, WorkerEvent
+from engine.core import AudioChunk, EngineEvent, Failed, Finished, Revised, WordTiming
+from realtime.commands import Abort, Add, AppendText, Finish, Flush, Pause, Rejected, Resume, Revise, WorkerEvent
 from realtime.limits import LimitSettings
 from realtime.protocol import (
+    AudioDiscard,
     AudioMessage,
     AudioStart,
     Cancel,
@@ -27,6 +28,8 @@ from realtime.protocol import (
     TextAppend,
     TextEnd,
     TextFlush,
+    TextRevise,
+    TextRevised,
     Words,
 )
 from tests.realtime.stage import FRAME, RATE, Stage
@@ -44,6 +47,8 @@ class Speech:
     samples: int = 0
     characters: int = 0
     words: int = 0
+    revision: Revise | None = None
+    """Not answered yet."""
     is_over: bool = False
     is_paused: bool = False
     is_finishing: bool = False
@@ -54,6 +59,9 @@ class Life:
     """The client's side of one life of a context, from opening to end."""
 
     text: str = ""
+    """Of a life without revisions; their texts are the business of test_draft.py and test_revision.py."""
+    revisions: int = 0
+    answered: int = 0
     index: int | None = None
     samples: int = 0
     messages: int = 0
@@ -91,6 +99,13 @@ class SessionMachine(RuleBasedStateMachine):
                 self.lives[context].text += text
                 if text == "<bad>":
                     self.rejectable.append((command.utterance_id, command.edit_index, context, text))
+
+    @rule(context=CONTEXTS, share=st.floats(0, 1.1), text=TEXTS)
+    def revise(self, context: str, share: float, text: str) -> None:
+        live = self.stage.session._contexts.live(context)
+        if live is not None and not self.is_lost:
+            self.lives[context].revisions += 1
+        self.client(TextRevise(text, int(share * live.draft.length) if live else 0, context))
 
     @rule(context=CONTEXTS)
     def flush(self, context: str) -> None:
@@ -134,6 +149,15 @@ class SessionMachine(RuleBasedStateMachine):
             speech.words += 1
         self.engine(AudioChunk(speech.utterance_id, speech.samples, np.zeros(samples, np.float32), words))
         speech.samples += samples
+
+    @precondition(lambda self: any(speech.revision for speech in self.speeches.values()))
+    @rule(data=st.data(), back=st.integers(0, 5 * FRAME))
+    def answer(self, data: st.DataObject, back: int) -> None:
+        speech = data.draw(st.sampled_from([speech for speech in self.speeches.values() if speech.revision]))
+        assert speech.revision is not None
+        start, speech.revision = speech.revision.start, None
+        speech.samples = max(0, speech.samples - back)
+        self.engine(Revised(speech.utterance_id, start, start, 0, speech.samples))
 
     @precondition(lambda self: self.speeches)
     @rule(data=st.data(), how=st.sampled_from(["finished", "failed", "cancelled", "gap"]))
@@ -227,6 +251,17 @@ class SessionMachine(RuleBasedStateMachine):
                     assert not life.ends
                     life.index = index
                     self.by_index[index] = life
+                case AudioDiscard(context, from_ms):
+                    life = self.lives[context]
+                    assert not life.ends
+                    position = round(from_ms * RATE / 1000)
+                    assert position < life.samples
+                    life.samples = position
+                case TextRevised(context):
+                    life = self.lives[context]
+                    assert not life.ends
+                    assert life.answered < message.revision <= life.revisions
+                    life.answered = message.revision
                 case Words(context):
                     assert not self.lives[context].ends
                     assert self.lives[context].index is not None
@@ -264,6 +299,11 @@ class SessionMachine(RuleBasedStateMachine):
                 assert not speech.is_over
                 assert not speech.is_finishing
                 speech.characters += len(text)
+            case Revise(utterance_id):
+                speech = self.speeches[utterance_id]
+                assert not speech.is_over
+                assert speech.revision is None, "one at a time"
+                speech.revision = command
             case Flush(utterance_id):
                 assert not self.speeches[utterance_id].is_over
             case Finish(utterance_id):
@@ -289,7 +329,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     def check_account(self, account: Cancelled | Heard) -> None:
         life = self.lives[account.context]
-        assert account.spoken + account.unspoken == life.text
+        assert account.spoken + account.unspoken == life.text or life.revisions
         assert account.char_end == len(account.spoken)
         assert 0 <= account.played_ms <= 1000 * life.samples / RATE + 0.001
         if not life.samples:

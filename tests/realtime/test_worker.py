@@ -10,10 +10,11 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from engine.core import AudioChunk, Cancelled, Failed, Finished, Utterance
+from engine.core import AudioChunk, Cancelled, EngineEvent, Failed, Finished, Revised, Utterance
 from engine.errors import ConfigError
 from realtime import worker
 from realtime.commands import (
+    STALE,
     Abort,
     Add,
     AppendText,
@@ -27,6 +28,7 @@ from realtime.commands import (
     Rejected,
     Report,
     Resume,
+    Revise,
     Start,
     Stop,
     WorkerEvent,
@@ -175,6 +177,56 @@ class TestApply:
         assert "RuntimeError" in caplog.text
         assert worker.apply(engine, AppendText("v", "x", 0)) == []
         assert worker.apply(engine, AppendText("u", "x", 1)) == []
+
+
+class TestRevise:
+    """`carry_out`: as `apply`, and a revision must be made for the text there is."""
+
+    def start(self) -> tuple[FakeEngine, worker.TextLengths]:
+        engine, lengths = FakeEngine(), worker.TextLengths()
+        for command in (Add(Utterance("u", "heart")), AppendText("u", "one two ", 0)):
+            assert worker.carry_out(engine, command, lengths) == []
+        return engine, lengths
+
+    def step(self, engine: FakeEngine, lengths: worker.TextLengths) -> list[EngineEvent]:
+        events = engine.step()
+        lengths.seen(events)
+        return events
+
+    def test_it_is_answered_with_the_next_step(self) -> None:
+        engine, lengths = self.start()
+        assert worker.carry_out(engine, Revise("u", 4, "three four ", 0.0, 8, 1), lengths) == []
+        assert self.step(engine, lengths)[0] == Revised("u", 4, 4, 0, 0)
+        assert worker.carry_out(engine, Revise("u", 15, "five", 0.0, 15, 2), lengths) == []
+
+    def test_one_made_for_another_text_is_stale(self) -> None:
+        engine, lengths = self.start()
+        (refused,) = worker.carry_out(engine, AppendText("u", "<|im_end|>", 1), lengths)
+        assert isinstance(refused, Rejected)
+        (event,) = worker.carry_out(engine, Revise("u", 18, "three", 0.0, 18, 2), lengths)
+        assert isinstance(event, Rejected)
+        assert (event.edit_index, event.code) == (2, STALE)
+        assert worker.carry_out(engine, Revise("u", 8, "three", 0.0, 8, 3), lengths) == []
+
+    def test_appends_behind_it_count(self) -> None:
+        engine, lengths = self.start()
+        worker.carry_out(engine, Revise("u", 0, "a ", 0.0, 8, 1), lengths)
+        worker.carry_out(engine, AppendText("u", "b ", 2), lengths)
+        self.step(engine, lengths)
+        assert worker.carry_out(engine, Revise("u", 4, "c", 0.0, 4, 3), lengths) == []
+
+    def test_what_cannot_be_spoken_is_refused(self) -> None:
+        engine, lengths = self.start()
+        (event,) = worker.carry_out(engine, Revise("u", 0, "<|im_end|>", 0.0, 8, 1), lengths)
+        assert isinstance(event, Rejected)
+        assert (event.edit_index, event.code) == (1, "structural_token")
+        assert worker.carry_out(engine, Revise("u", 0, "fine", 0.0, 8, 2), lengths) == []
+
+    def test_one_that_comes_too_late_is_void(self) -> None:
+        engine, lengths = self.start()
+        worker.carry_out(engine, Abort("u"), lengths)
+        self.step(engine, lengths)
+        assert worker.carry_out(engine, Revise("u", 0, "x", 0.0, 8, 1), lengths) == []
 
 
 class TestFactories:
