@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -287,9 +288,9 @@ class TestLongTexts:
         """Words given to the phonemiser."""
         words: list[str] = []
 
-        def counted(sentence: Sequence[str], spoken: str, pause: str, sound_after: str) -> str:
+        def counted(left: Sequence[str], spoken: str, *rest: Any) -> str:
             words.append(spoken)
-            return phonemise_word(sentence, spoken, pause, sound_after)
+            return phonemise_word(left, spoken, *rest)
 
         monkeypatch.setattr("engine.text.front.phonemise_word", counted)
         return words
