@@ -20,6 +20,7 @@ examples:
   footlights bench quality --peers --sentences 30   beside Kokoro-82M and Piper
   footlights bench speed                            step times, first audio, listeners at once
   footlights bench speed --server ws://spark:8060   a server that is running already
+  footlights bench chunking                         speaking while text is written, by policy
   footlights bench peers                            the peers alone
   footlights bench codec                            what Drama 3's codec costs here, with random weights
 
@@ -50,6 +51,8 @@ def main(argv: list[str]) -> int:
             run.quality(arguments)
         elif arguments.command == "codec":
             importlib.import_module("clients.bench.codec").codec(arguments)
+        elif arguments.command == "chunking":
+            importlib.import_module("clients.bench.chunking").chunking(arguments)
         else:
             run.peers(arguments)
     except MissingError as error:
@@ -59,7 +62,7 @@ def main(argv: list[str]) -> int:
         print(f"footlights bench: {error}", file=sys.stderr)
         return EXIT_FAILED
     except KeyboardInterrupt:
-        more = "" if arguments.command in ("speed", "codec") else "; the same command goes on from here"
+        more = "" if arguments.command in ("speed", "codec", "chunking") else "; the same command goes on from here"
         print(f"footlights bench: stopped{more}", file=sys.stderr)
         return EXIT_INTERRUPTED
     return EXIT_OK
@@ -101,7 +104,15 @@ def parser() -> argparse.ArgumentParser:
     codec.add_argument("--batches", type=_numbers, default=[1, 4], metavar="N,..", help="streams at once (1,4)")
     codec.add_argument("--frames", type=_numbers, default=[1, 2, 4], metavar="N,..", help="frames in a call (1,2,4)")
     codec.add_argument("--repeats", type=_count, default=7, metavar="N", help="calls of each size (7)")
-    for command in (quality, peers, speed, codec):
+
+    chunking = commands.add_parser("chunking", help="first audio, waste and quality of text spoken while it is written")
+    chunking.add_argument("--model", type=Path, metavar="FOLDER", help="a checkpoint; default: the built-in voice")
+    chunking.add_argument("--texts", type=_count, default=30, metavar="N", help="texts of three sentences (30)")
+    chunking.add_argument("--pace", type=_count, default=30, metavar="N", help="tokens/s of streamed text (30)")
+    chunking.add_argument("--voice", default="heart", help="who speaks (heart)")
+    chunking.add_argument("--seed", type=int, default=1, help="of the sampler and the bursts (1)")
+    chunking.add_argument("--unjudged", action="store_true", help="times and waste alone, without judges")
+    for command in (quality, peers, speed, codec, chunking):
         command.add_argument("--out", type=Path, default=OUT, metavar="FOLDER", help=f"results go there ({OUT})")
     return made
 

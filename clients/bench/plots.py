@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from clients.bench.chunking import Outcome
 from clients.bench.decode import BatchSpeed
 from clients.bench.online import Crowd, Latency
 from clients.bench.quality import Quality
 from clients.bench.spread import Estimate
 
-COLOURS = ("#b3362b", "#2f5d8a", "#6f8f3f", "#8a6d2f")
+COLOURS = ("#b3362b", "#2f5d8a", "#6f8f3f", "#8a6d2f", "#6b5b95")
 DOTS_PER_INCH = 140
 
 
@@ -47,6 +48,21 @@ def speed_plot(speeds: Sequence[BatchSpeed], latencies: Sequence[Latency], crowd
         first.legend(fontsize=8)
     pauses.plot([crowd.listeners for crowd in crowds], [crowd.longest_ms for crowd in crowds], "o-", color=COLOURS[1])
     pauses.set_title("longest pause (ms), by listeners", fontsize=10)
+    _save(figure, path)
+
+
+def chunking_plot(outcomes: Sequence[Outcome], path: Path) -> None:
+    """From the first text to the first sound, by arm; with judges, word errors and naturalness beside it."""
+    is_judged = all(outcome.wer and outcome.mos for outcome in outcomes)
+    figure, axes = _figure(3 if is_judged else 1)
+    first = axes[0] if is_judged else axes
+    names = [outcome.arm.name for outcome in outcomes]
+    first.boxplot([o.first_text_ms for o in outcomes], tick_labels=names, whis=(5, 95), showfliers=False)
+    first.set_title("ms from first text to first sound", fontsize=10)
+    first.set_yscale("log")
+    if is_judged:
+        _bars(axes[1], names, [o.wer for o in outcomes if o.wer], "words wrong (%)", scale=100)
+        _bars(axes[2], names, [o.mos for o in outcomes if o.mos], "DistillMOS (1 to 5)")
     _save(figure, path)
 
 

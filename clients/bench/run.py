@@ -76,7 +76,7 @@ async def speed(arguments: argparse.Namespace) -> None:
         crowds = await _crowds(url, arguments)
         console.print(report.crowd_table(crowds))
     out = arguments.out / (f"speed-{checkpoint}" if checkpoint else "speed-server")
-    _picture(console, out / "speed.png", lambda plots, path: plots.speed_plot(speeds, latencies, crowds, path))
+    picture(console, out / "speed.png", lambda plots, path: plots.speed_plot(speeds, latencies, crowds, path))
     results = {
         "frame_ms": speeds[0].frame_ms if speeds else None,
         "decode": [speed.as_json() for speed in speeds],
@@ -147,7 +147,7 @@ def _read_and_report(
     if any(measured.reused for measured in qualities):
         counts = ", ".join(f"{measured.reused} of {measured.reader}" for measured in qualities if measured.reused)
         console.print(f"from earlier runs, with their speed: {counts} (--fresh measures anew)", highlight=False)
-    _picture(console, out / f"{benchmark}.png", lambda plots, path: plots.quality_plot(qualities, path))
+    picture(console, out / f"{benchmark}.png", lambda plots, path: plots.quality_plot(qualities, path))
     results = {
         "readers": {measured.reader: measured.as_json() for measured in qualities},
         "wer_above_teacher": above.as_json() if above else None,
@@ -186,7 +186,8 @@ async def _server(arguments: argparse.Namespace) -> AsyncIterator[str]:
         yield url
 
 
-def _picture(console: Console, path: Path, draw: Callable[[ModuleType, Path], None]) -> None:
+def picture(console: Console, path: Path, draw: Callable[[ModuleType, Path], None]) -> None:
+    """What ``draw(plots, path)`` draws, if there is something to draw with."""
     try:
         draw(importlib.import_module("clients.bench.plots"), path)
     except ModuleNotFoundError as error:
