@@ -76,6 +76,8 @@ class ErrorCode(StrEnum):
     SHUTTING_DOWN = "shutting_down"
     BAD_CONFIG = "bad_config"
     BAD_WEIGHTS = "bad_weights"
+    UNSUPPORTED_FORMAT = "unsupported_format"
+    DOWNLOAD_FAILED = "download_failed"
     BAD_MEMORY = "bad_memory"
     INTERNAL = "internal"
 
