@@ -5,7 +5,7 @@ With them, an engine that is real in all else.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Self, cast
 
@@ -24,6 +24,7 @@ from engine.core import (
     Failed,
     Finished,
     ModelInfo,
+    Policy,
     SamplingParams,
     Utterance,
     WordTiming,
@@ -38,8 +39,8 @@ from engine.runner import Runner
 from engine.scheduler import Scheduler
 from engine.streams.aligned import AlignedSettings, AlignedStream
 from engine.streams.base import TextStream
-from engine.streams.turn_speech import GuessedTurn, TurnSettings
-from engine.streams.turns import TurnStream
+from engine.streams.turn_speech import AlignedTurn, GuessedTurn, TurnSettings
+from engine.streams.turns import Guessing, TurnStream
 from engine.text.reader import Reader
 from engine.text.segment import ClauseCutter
 from engine.voices.book import VoiceBook, VoicePrefix
@@ -282,9 +283,10 @@ def stage(
     max_batch: int = 8,
     max_lead_s: float = math.inf,
     limits: ContextLimits | None = None,
+    guessing: Guessing | None = None,
 ) -> Stage:
-    """An engine on the mock decoder."""
-    config = small_config(is_aligned)
+    """An engine on the mock decoder; with ``guessing``, in turns that see their own symbols."""
+    config = small_config(is_aligned or guessing is not None)
     decoder, codec, clock = MockDecoder(config), SumCodec(), FakeClock()
     runner = Runner(cast(Decoder, decoder), codec, SamplingParams())
     prefixes = {}
@@ -294,8 +296,13 @@ def stage(
         prefixes[name] = VoicePrefix(rows, index=i)
 
     def make_stream(utterance: Utterance) -> TextStream:
+        settings = AlignedSettings(symbols=SYMBOLS, look_behind=2, look_ahead=4)
+        if guessing is not None:
+            settings = replace(settings, end_frames=6)
+            cutter = ClauseCutter(Policy.CLAUSE)
+            return TurnStream(50, cutter, partial(AlignedTurn, settings), render_phonemes, prompt, guessing)
         if is_aligned:
-            return AlignedStream(AlignedSettings(symbols=SYMBOLS, look_behind=2, look_ahead=4))
+            return AlignedStream(settings)
         open_turn = partial(GuessedTurn, TurnSettings(frame_ms=50))
         return TurnStream(50, ClauseCutter(utterance.policy), open_turn, render_phonemes, prompt)
 
@@ -305,5 +312,8 @@ def stage(
         return (5 + is_first, 7 + is_closed, *(20 + ord(c) % 60 for c in text), 4)
 
     info = ModelInfo("mock", 24_000, 1200, "aligned" if is_aligned else "turns", VOICES)
-    parts = Parts(info, runner, VoiceBook(prefixes, runner.prepare), Reader().front, make_stream, limits or ContextLimits())
-    return Stage(Engine(parts, Scheduler(max_batch, max_lead_s, clock)), decoder, codec, runner, clock)
+    parts = Parts(
+        info, runner, VoiceBook(prefixes, runner.prepare), Reader().front, make_stream, limits or ContextLimits()
+    )
+    engine = Engine(parts, Scheduler(max_batch, max_lead_s, clock), timer=clock)
+    return Stage(engine, decoder, codec, runner, clock)

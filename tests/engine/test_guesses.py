@@ -1,0 +1,103 @@
+"""Turns begun on a guess, through the whole engine on the mock decoder and a clock of its own."""
+
+import math
+
+import pytest
+
+from engine.core import AudioChunk, Finished, Utterance
+from engine.engine import RESERVE_S
+from engine.streams.turns import Guessing
+from tests.engine.doubles import Stage, stage
+
+TEXT = "I think that all of us should go home now, before it begins to rain and the roads get too wet to walk on."
+
+
+def open_stage() -> Stage:
+    opened = stage(is_aligned=False, guessing=Guessing())
+    opened.engine.add(Utterance("u", "heart"))
+    return opened
+
+
+def let_pass(opened: Stage, seconds: float) -> None:
+    """Steps whenever the engine wants one, at once where it takes no time, until the clock has gone on."""
+    end_s = opened.clock.now_s + seconds
+    while opened.clock.now_s < end_s:
+        idle_s = opened.engine.idle_s()
+        if idle_s == 0:
+            opened.step()
+            opened.clock.now_s += 0.01
+        else:
+            opened.clock.now_s = min(end_s, opened.clock.now_s + (math.inf if idle_s is None else idle_s) + 1e-6)
+
+
+@pytest.mark.parametrize("gap_s", [0.0, 0.02, 0.1, 0.4, 1.5])
+def test_every_word_is_spoken_once_however_it_comes(gap_s: float) -> None:
+    opened = open_stage()
+    for piece in TEXT.split(" "):
+        opened.engine.append_text("u", piece + " ")
+        let_pass(opened, gap_s)
+    opened.engine.finish("u")
+    let_pass(opened, 60)
+    assert isinstance(opened.ending("u"), Finished)
+    assert [word.text for word in opened.words("u")] == TEXT.split()
+    times = [(word.start_ms, word.end_ms) for word in opened.words("u")]
+    assert all(before[1] <= after[0] for before, after in zip(times, times[1:], strict=False))
+    stats = opened.engine.stats()
+    assert stats.discarded_frames <= 0.15 * stats.frames
+    assert len(opened.audio("u")) == 1200 * stats.frames
+
+
+def test_three_words_are_enough_to_begin() -> None:
+    opened = open_stage()
+    opened.engine.append_text("u", "Good friends walked ")
+    let_pass(opened, 0.2)
+    assert not opened.events
+    opened.engine.append_text("u", "home ")
+    let_pass(opened, 0.2)
+    assert isinstance(opened.events[0], AudioChunk)
+
+
+def test_without_more_text_it_rests_before_the_last_word_until_the_listener_runs_dry() -> None:
+    opened = open_stage()
+    opened.engine.append_text("u", "Good friends walked home ")
+    while opened.engine.idle_s() == 0:
+        opened.step()
+    assert [word.text for word in opened.words("u")] == ["Good", "friends"]
+    lead_s = len(opened.audio("u")) / 24_000
+    idle_s = opened.engine.idle_s()
+    assert idle_s == pytest.approx(lead_s - RESERVE_S, abs=0.01)
+    opened.clock.now_s += idle_s + 0.001
+    opened.run()
+    assert [word.text for word in opened.words("u")] == ["Good", "friends", "walked"]
+
+
+def test_with_more_text_the_last_word_opens_the_next_turn() -> None:
+    opened = open_stage()
+    opened.engine.append_text("u", "Good friends walked home ")
+    while opened.engine.idle_s() == 0:
+        opened.step()
+    prompts = opened.runner.prompt_rows
+    opened.engine.append_text("u", "together, and sang ")
+    let_pass(opened, 0.1)
+    assert opened.runner.prompt_rows > prompts
+    turn = opened.engine._sequences["u"].stream.place().words
+    assert [word.text for word in turn] == ["walked", "home", "together,"]
+
+
+def test_a_guess_nobody_has_heard_is_begun_anew_when_twice_as_much_is_there() -> None:
+    opened = open_stage()
+    opened.engine.append_text("u", "Good friends walked home ")
+    opened.step()
+    assert not opened.events
+    opened.engine.append_text("u", "together through the whole town ")
+    opened.step()
+    assert opened.engine.stats().discarded_frames == 1
+    assert len(opened.engine._sequences["u"].stream.place().words) > 6
+
+
+def test_where_steps_take_all_the_time_nothing_is_guessed() -> None:
+    opened = open_stage()
+    opened.engine.add(Utterance("v", "bella"))
+    opened.engine._step_s = 0.05
+    opened.engine.append_text("u", "Good friends walked home ")
+    assert [opened.step() for _ in range(5)] == [[]] * 5
