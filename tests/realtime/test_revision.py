@@ -166,6 +166,19 @@ class TestOneRevision:
         assert theatre.seat().end == Cancelled("main", 2.0 * WORD_MS, "w1 w2", " w6 w7", 5, "exact")
 
 
+    def test_words_that_are_void_are_no_part_of_a_report(self) -> None:
+        theatre = Theatre(LimitSettings(revise_margin_ms=0))
+        theatre.append("w1 w2 w3333333 w4 ")
+        theatre.work(steps=50)
+        theatre.deliver()
+        theatre.revise(3, "w555 w6 w7 ")
+        theatre.work(steps=50)
+        theatre.deliver()
+        theatre.send(Cancel(played_ms=3 * WORD_MS))
+        theatre.deliver()
+        assert theatre.seat().end == Cancelled("main", 3.0 * WORD_MS, "w1 w555 w6", " w7 ", 10, "exact")
+
+
 class TestRefusals:
     def last_error(self, theatre: Theatre) -> Error:
         theatre.deliver()

@@ -100,12 +100,12 @@ class SessionMachine(RuleBasedStateMachine):
                 if text == "<bad>":
                     self.rejectable.append((command.utterance_id, command.edit_index, context, text))
 
-    @rule(context=CONTEXTS, share=st.floats(0, 1.1), text=TEXTS)
-    def revise(self, context: str, share: float, text: str) -> None:
-        live = self.stage.session._contexts.live(context)
-        if live is not None and not self.is_lost:
-            self.lives[context].revisions += 1
-        self.client(TextRevise(text, int(share * live.draft.length) if live else 0, context))
+    @precondition(lambda self: len(self.stage.session._contexts) > 0)
+    @rule(data=st.data(), share=st.floats(0, 1.1), text=TEXTS)
+    def revise(self, data: st.DataObject, share: float, text: str) -> None:
+        live = data.draw(st.sampled_from(list(self.stage.session._contexts)), label="context")
+        self.lives[live.context_id].revisions += 1
+        self.client(TextRevise(text, int(share * live.draft.length), live.context_id))
 
     @rule(context=CONTEXTS)
     def flush(self, context: str) -> None:
@@ -346,9 +346,11 @@ class SessionMachine(RuleBasedStateMachine):
             assert message.audio_messages == life.messages
             assert abs(message.audio_ms - 1000 * life.samples / RATE) < 0.001
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(texts=st.lists(TEXTS, min_size=1, max_size=4))
+    def begin(self, texts: list[str]) -> None:
         assert self.stage.session.is_started
+        for text in texts:
+            self.append("main", text)
 
     @invariant()
     def tables_are_bounded(self) -> None:
@@ -362,4 +364,4 @@ class SessionMachine(RuleBasedStateMachine):
 
 
 TestSessionMachine = SessionMachine.TestCase
-TestSessionMachine.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestSessionMachine.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
