@@ -64,7 +64,7 @@ def test_without_more_text_it_rests_before_the_last_word_until_the_listener_runs
         opened.step()
     assert [word.text for word in opened.words("u")] == ["Good", "friends"]
     lead_s = len(opened.audio("u")) / 24_000
-    idle_s = opened.engine.idle_s()
+    idle_s = opened.engine.idle_s() or 0.0
     assert idle_s == pytest.approx(lead_s - RESERVE_S, abs=0.01)
     opened.clock.now_s += idle_s + 0.001
     opened.run()
