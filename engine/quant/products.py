@@ -6,6 +6,8 @@ what one row gives does not depend on the rows beside it, to the bit, as long as
 Axes: N rows, O outputs, I inputs, G groups of inputs.
 """
 
+import math
+import warnings
 from abc import ABC, abstractmethod
 
 import torch
@@ -20,6 +22,17 @@ _INT8_INPUTS = 16
 """torch's int8 kernel reads beyond the end of rows that are no multiple of this."""
 _INT4_OUTPUTS = 16
 """Outputs of torch's int4 kernel come in multiples of this."""
+
+
+LARGE = 1 << 20
+"""Weights from which on reading them takes longer than preparing the input."""
+
+
+def multiplies_bytes() -> bool:
+    """Whether this processor sums products of bytes without cutting them off."""
+    capabilities = torch.cpu.get_capabilities()
+    has_sums = capabilities.get("avx512_vnni") or capabilities.get("avx_vnni")
+    return bool(has_sums) and torch.backends.quantized.engine in ("x86", "fbgemm")
 
 
 class Product(ABC):
@@ -71,6 +84,46 @@ class Int8Product(Product):
     def nbytes(self) -> int:
         """Bytes of weights."""
         return self._codes.nbytes + self._scales.nbytes
+
+
+class LargeInt8Product(Product):
+    """Large matrices of 8 bits: exact integer arithmetic on activations of 16 bits, at the speed of the memory.
+
+    FBGEMM multiplies bytes, and reads weights twice as fast as the kernel above. So each row of ``x`` is taken apart
+    into two rows of whole numbers, ``largest / 127 * (high + low / 254)``, and one more row sets the range from -128 to
+    127, which makes the operator's own rounding of its input exact. What a row gives does not depend on the rows beside
+    it, to the bit.
+    """
+
+    def __init__(self, matrix: IntegerMatrix) -> None:
+        outputs, inputs = matrix.shape
+        with warnings.catch_warnings():
+            # Marked as deprecated in favour of a library of its own; torch's version is pinned.
+            warnings.simplefilter("ignore", UserWarning)
+            quantised = torch._make_per_channel_quantized_tensor(
+                matrix.codes, matrix.scales[:, 0].double() / 127, torch.zeros(outputs, dtype=torch.int64), 0
+            )
+            self._packed = torch.ops.quantized.linear_prepack(quantised, None)
+        self._range = torch.zeros(1, inputs)
+        self._range[0, 0], self._range[0, 1] = -128, 127
+        self._nbytes = matrix.nbytes
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """``x`` [.., I] -> [.., O]."""
+        rows = x.reshape(-1, x.shape[-1]).float()
+        largest = torch.linalg.vector_norm(rows, math.inf, -1, keepdim=True).clamp_(min=1e-30)
+        rows = rows.div(largest).mul_(127)
+        high = rows.round()
+        low = rows.sub_(high).mul_(254)
+        out = torch.ops.quantized.linear_dynamic(torch.cat((high, low, self._range)), self._packed)
+        high, low = out[:-1].chunk(2)
+        total: Tensor = torch.add(high, low, alpha=1 / 254).mul_(largest)
+        return total.to(x.dtype).view(*x.shape[:-1], -1)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of weights."""
+        return self._nbytes
 
 
 class Int4Product(Product):
@@ -128,6 +181,8 @@ def product(matrix: IntegerMatrix) -> Product:
     if matrix.codes.device.type == "cpu":
         if matrix.bits == 4:
             return Int4Product(matrix)
+        if matrix.shape[0] * matrix.shape[1] >= LARGE and multiplies_bytes():
+            return LargeInt8Product(matrix)
         if matrix.shape[1] % _INT8_INPUTS == 0:
             return Int8Product(matrix)
     return ReferenceProduct(matrix)

@@ -18,7 +18,9 @@ from engine.quant.products import (
     MOST_PACKED_ROWS,
     Int4Product,
     Int8Product,
+    LargeInt8Product,
     ReferenceProduct,
+    multiplies_bytes,
     product,
 )
 from engine.quant.scheme import KEPT, PartScheme, Scheme
@@ -150,6 +152,25 @@ def test_fast_products_equal_the_reference(count: int, bits: int, group: int, ou
     assert out.shape == (1, count, outputs)
     # The result is rounded to bfloat16, an eighth of a thousandth of the largest; so are weights of many rows.
     torch.testing.assert_close(out.float(), expected, atol=4e-3 * float(expected.std()), rtol=1.2e-2)
+
+
+@pytest.mark.skipif(not multiplies_bytes(), reason="this processor has no sums of byte products")
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_large_matrices_keep_float32_activations(count: int) -> None:
+    matrix = round_to_nearest(torch.randn(65, 192), 8, 192)
+    fast = LargeInt8Product(matrix)
+    x = torch.randn(count, 192) * torch.logspace(-6, 5, count)[:, None]
+    x[-1] = 0
+    out, expected = fast(x), ReferenceProduct(matrix)(x)
+    scale = expected.std(-1, keepdim=True).clamp(min=1e-20)
+    assert float(((out - expected) / scale).abs().max()) < 5e-4
+    assert all(torch.equal(fast(x[i : i + 1])[0], out[i]) for i in range(count))
+    assert fast(x.bfloat16()).dtype == torch.bfloat16
+
+
+@pytest.mark.skipif(not multiplies_bytes(), reason="this processor has no sums of byte products")
+def test_large_matrices_are_those_that_take_long_to_read() -> None:
+    assert isinstance(product(round_to_nearest(torch.randn(1024, 1024), 8, 1024)), LargeInt8Product)
 
 
 @pytest.mark.parametrize(("bits", "group"), [(8, 192), (4, 64)])
