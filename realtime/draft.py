@@ -221,6 +221,11 @@ class Draft:
         """Where, in the client's text, the edits begin that `release` would give."""
         return None if self._held is None or self.flight is not None else self._held.start
 
+    @property
+    def has_revision_waiting(self) -> bool:
+        """Is a revision among them? Else it is the end of the text alone."""
+        return self._held is not None and self._held.is_revision
+
     def release(self, heard_ms: float) -> list[Command]:
         """Gives the edits that waited, if nothing is under way."""
         if self._held is None or self.flight is not None:

@@ -14,15 +14,13 @@ from realtime.commands import (
     STALE,
     Abort,
     Add,
-    Command,
     Pause,
     Rejected,
     Resume,
-    Revise,
     WorkerEvent,
 )
 from realtime.context import Context
-from realtime.draft import Outcome
+from realtime.editor import Editor, submitted
 from realtime.limits import LimitSettings
 from realtime.metrics import Metrics
 from realtime.pronunciation import entries_of, lexicon_problem
@@ -30,7 +28,6 @@ from realtime.protocol import (
     DEFAULT_CONTEXT,
     MAX_CLIENT_MESSAGE_BYTES,
     PROTOCOL_VERSION,
-    AudioDiscard,
     AudioMessage,
     AudioStart,
     Cancel,
@@ -54,8 +51,6 @@ from realtime.protocol import (
     TextFlush,
     TextNotice,
     TextRevise,
-    TextRevised,
-    TextSkipped,
     Word,
     Words,
 )
@@ -95,6 +90,7 @@ class Session:
         self._is_default_used = False
         self._is_congested = False
         self._contexts = Roster(session_id, info.sample_rate)
+        self._editor = Editor(limits, clock, metrics)
 
     @property
     def is_started(self) -> bool:
@@ -230,15 +226,15 @@ class Session:
             ]
         context.touch(message.text, self._clock())
         self._count_text(message.text)
-        actions += _submitted(draft.append(message.text))
-        return actions + self._check_lag(context)
+        actions += submitted(draft.append(message.text))
+        return actions + self._editor.check_lag(context)
 
     def _flush_or_end(self, message: TextFlush | TextEnd) -> list[Action]:
         context = self._writable(message.context)
         if isinstance(context, Send):
             return [context]
         context.touch("", self._clock())
-        return _submitted(context.draft.flush() if isinstance(message, TextFlush) else context.draft.finish())
+        return submitted(context.draft.flush() if isinstance(message, TextFlush) else context.draft.finish())
 
     def _revise(self, message: TextRevise) -> list[Action]:
         context = self._open_context(message.context)
@@ -256,9 +252,7 @@ class Session:
             return [self._refuse(ErrorCode.TEXT_TOO_LONG, f"{problem}; the revision was dropped", message.context)]
         context.touch(message.text, self._clock())
         self._count_text(message.text)
-        may_start = self._revision_due_s(context) <= self._clock()
-        commands = draft.revise(start, message.text, self._fixed_ms(context), may_start=may_start)
-        return self._launched(context, commands, start)
+        return self._editor.revise(context, start, message.text)
 
     def _count_text(self, text: str) -> None:
         self._metrics.text_characters.inc(len(text))
@@ -411,81 +405,19 @@ class Session:
         self.totals.audio_ms += made_ms
         return [SendAudio(message) for message in messages]
 
-    # ------------------------------------------------------------------------------------------ revision
-
-    def _launched(self, context: Context, commands: list[Command], from_char: int) -> list[Action]:
-        """The commands of a revision on their way, or the answer to one that needs none."""
-        if any(isinstance(command, Revise) for command in commands):
-            context.revised_s = self._clock()
-            context.revisions_taken = context.revisions
-            self._metrics.revisions.labels("client").inc()
-        elif not context.draft.is_waiting:
-            context.revisions_taken = context.revisions
-            return [*_submitted(commands), self._answer(context, context.draft.outcome(from_char))]
-        return _submitted(commands)
-
-    def _answer(self, context: Context, outcome: Outcome) -> Send:
-        return Send(
-            TextRevised(
-                context=context.context_id,
-                from_char=outcome.from_char,
-                kept_to=outcome.kept_to,
-                resumes_at=outcome.resumes_at,
-                late=outcome.is_late,
-                revision=context.revisions_taken,
-            )
-        )
-
     def _revised(self, context: Context, event: Revised) -> list[Action]:
         if context.draft.flight is None:
             return self._fail(context, ErrorCode.INTERNAL, "the engine revised without being asked", is_retryable=True)
-        rewound = context.rewind(event)
-        left_off = context.draft.of_client(event.kept_to)
-        outcome = context.draft.revised(event)
-        self._metrics.void_audio_seconds.inc(rewound.void_ms / 1000)
-        actions: list[Action] = [DropAudio(context.index, rewound.position)]
-        if rewound.was_sent:
-            from_ms = round(1000 * rewound.position / self._output_rate, 3)
-            actions.append(Send(AudioDiscard(context.context_id, from_ms)))
-        actions += self._skipped(context, outcome, left_off) if outcome.is_skip else [self._answer(context, outcome)]
-        return actions + self._release(context) + self._check_lead(context) + self._check_lag(context)
-
-    def _skipped(self, context: Context, outcome: Outcome, left_off: int) -> list[Action]:
-        """The news of a skip from this offset of the client's text."""
-        skipped = context.draft.text[left_off : outcome.resumes_at]
-        lag_ms = round(context.lag_ms, 3)
-        return [Send(TextSkipped(context.context_id, outcome.kept_to, outcome.resumes_at, skipped, lag_ms))]
+        actions = self._editor.revised(context, event, self._output_rate)
+        return actions + self._check_lead(context) + self._editor.check_lag(context)
 
     def _rejected(self, context: Context, event: Rejected) -> list[Action]:
         if event.code == STALE:
             context.draft.retry()
-            return self._release(context)
+            return self._editor.release(context)
         is_alone = context.draft.reject(event.edit_index)
         text = event.message if is_alone else f"{event.message}; edits that followed it closely went with it"
-        return [self._refuse(event.code, text, context.context_id), *self._release(context)]
-
-    def _release(self, context: Context) -> list[Action]:
-        """Edits that waited, given to the engine if it is time."""
-        from_char = context.draft.waits_from
-        if from_char is None or self._revision_due_s(context) > self._clock():
-            return []
-        return self._launched(context, context.draft.release(self._fixed_ms(context)), from_char)
-
-    def _revision_due_s(self, context: Context) -> float:
-        """Clock time from which on the engine may be given the next revision."""
-        return 0.0 if context.revised_s is None else context.revised_s + self._limits.revise_every_s
-
-    def _fixed_ms(self, context: Context) -> float:
-        """What may have been heard before an answer can reach the listener."""
-        return context.playout.bound_ms(self._clock()) + self._limits.revise_margin_ms
-
-    def _check_lag(self, context: Context) -> list[Action]:
-        skip = context.skip(self._clock(), self._limits.revise_margin_ms)
-        if skip is None or self._revision_due_s(context) > self._clock():
-            return []
-        context.revised_s = self._clock()
-        self._metrics.revisions.labels("skip").inc()
-        return _submitted(context.draft.skip(skip.spoken_start, skip.target, self._fixed_ms(context)))
+        return [self._refuse(event.code, text, context.context_id), *self._editor.release(context)]
 
     # ------------------------------------------------------------------------------------------ pace
 
@@ -512,13 +444,15 @@ class Session:
             if "lead" in context.pause_causes
         ]
         waits_s += [
-            self._revision_due_s(context) - now_s for context in self._contexts if context.draft.waits_from is not None
+            self._editor.due_s(context) - now_s for context in self._contexts if context.draft.waits_from is not None
         ]
         return now_s + max(0.0, min(waits_s)) if waits_s else None
 
     def tick(self) -> list[Action]:
         """Resumes the contexts whose lead has been played away; hands on the revisions that waited."""
-        return [action for context in self._contexts for action in self._release(context) + self._check_lead(context)]
+        return [
+            action for context in self._contexts for action in self._editor.release(context) + self._check_lead(context)
+        ]
 
     def _check_lead(self, context: Context) -> list[Action]:
         lead_ms, most_ms = context.playout.lead_ms(self._clock()), self._most_lead_ms(context)
@@ -592,10 +526,6 @@ class Session:
         self.totals.errors += 1
         self._metrics.errors.labels(str(code)).inc()
         return Send(Error(str(code), text, context_id, retryable=is_retryable, terminal=is_terminal))
-
-
-def _submitted(commands: list[Command]) -> list[Action]:
-    return [Submit(command) for command in commands]
 
 
 def _underrun_cause(context: Context, dry_since_s: float) -> str:

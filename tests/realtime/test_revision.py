@@ -165,7 +165,6 @@ class TestOneRevision:
         theatre.deliver()
         assert theatre.seat().end == Cancelled("main", 2.0 * WORD_MS, "w1 w2", " w6 w7", 5, "exact")
 
-
     def test_words_that_are_void_are_no_part_of_a_report(self) -> None:
         theatre = Theatre(LimitSettings(revise_margin_ms=0))
         theatre.append("w1 w2 w3333333 w4 ")
@@ -229,6 +228,7 @@ class TestRefusals:
         theatre.work()
         assert "went with it" in self.last_error(theatre).message
         theatre.settle()
+        assert not any(isinstance(message, TextRevised) for message in theatre.messages)
         assert said(theatre) == ["w1", "w2"]
 
     def test_edits_that_replaced_refused_text_stand(self) -> None:
