@@ -31,7 +31,7 @@ from engine.core import (
 )
 from engine.engine import Engine
 from engine.errors import StructuralTokenError
-from engine.loading import ContextLimits, Parts, render_phonemes
+from engine.loading import ContextLimits, Parts
 from engine.model.aligned import AlignedWindow
 from engine.model.codebooks import ChooseCodes
 from engine.model.decoder import Decoder
@@ -42,6 +42,7 @@ from engine.streams.base import TextStream
 from engine.streams.turn_speech import AlignedTurn, GuessedTurn, TurnSettings
 from engine.streams.turns import Guessing, TurnStream
 from engine.text.reader import Reader
+from engine.text.render import render_phonemes
 from engine.text.segment import ClauseCutter
 from engine.voices.book import VoiceBook, VoicePrefix
 
