@@ -133,10 +133,14 @@ class Int4Product(Product):
         assert matrix.offsets is not None, "4-bit matrices have offsets"
         self._outputs, self._group = matrix.shape[0], matrix.group
         padding = -self._outputs % _INT4_OUTPUTS
+        outputs, inputs = self._outputs + padding, matrix.shape[1]
+        # What stays is allocated before what is let go, or the holes between thousands of experts outweigh them.
+        self._packed = torch.empty(outputs, inputs // 2, dtype=torch.uint8)
+        self._grid = torch.empty(matrix.scales.shape[1], outputs, 2, dtype=torch.bfloat16)
         codes = F.pad(unpack_nibbles(matrix.codes), (0, 0, 0, padding)).to(torch.int32)
-        self._packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
+        self._packed.copy_(torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1))
         grid = torch.stack((matrix.scales, matrix.offsets), -1).transpose(0, 1)
-        self._grid = F.pad(grid, (0, 0, 0, padding)).contiguous()
+        self._grid.copy_(F.pad(grid, (0, 0, 0, padding)))
 
     def __call__(self, x: Tensor) -> Tensor:
         """``x`` [.., I] -> [.., O]."""
@@ -147,8 +151,7 @@ class Int4Product(Product):
     @property
     def nbytes(self) -> int:
         """Bytes of weights."""
-        total: int = self._packed.nbytes + self._grid.nbytes
-        return total
+        return self._packed.nbytes + self._grid.nbytes
 
 
 class TritonProduct(Product):
