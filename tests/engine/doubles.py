@@ -4,6 +4,7 @@ With them, an engine that is real in all else.
 """
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -316,5 +317,7 @@ def stage(
     parts = Parts(
         info, runner, VoiceBook(prefixes, runner.prepare), Reader().front, make_stream, limits or ContextLimits()
     )
-    engine = Engine(parts, Scheduler(max_batch, max_lead_s, clock), timer=clock)
+    # With guesses, what a step takes decides how early a turn is begun.
+    timer = time.perf_counter if guessing is None else clock
+    engine = Engine(parts, Scheduler(max_batch, max_lead_s, clock), timer)
     return Stage(engine, decoder, codec, runner, clock)
