@@ -122,6 +122,6 @@ def manifest() -> dict[str, Any]:
         "alphabet": ALPHABET,
         "languages": ["en"],
         "licence": "Apache-2.0",
-        "sampling": {"temperature": 0.25, "top_p": 0.8},
+        "sampling": {"temperature": 0.2, "top_p": 0.8},
         "renew_rows": 400,
     }
