@@ -5,6 +5,7 @@ an error, a key that changes nothing here (``dtype``, ``pad_token_id``) is let t
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -15,6 +16,10 @@ from engine.errors import ConfigError
 CONFIG_FILE = "config.json"
 LARGE_PARAMETERS = 1_000_000_000
 """Above this, a model computes in bfloat16 unless asked otherwise."""
+_MOST_LAYERS = 1024
+"""Of a kind, and of codebooks: what is above is a mistake, or meant to fill the memory with names of tensors."""
+_MOST_EXPERTS = 100_000
+"""In all layers."""
 LINEAR_ATTENTION = "linear_attention"
 FULL_ATTENTION = "full_attention"
 
@@ -103,10 +108,21 @@ _TOP_OPTIONAL: dict[str, tuple[Any, ...]] = {
 def read_json(path: Path) -> Mapping[str, Any]:
     """The object in a JSON file; raises ``ConfigError``."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {path}: {error}") from error
-    return _mapping(values, path.name)
+    return parse_json(text, str(path))
+
+
+def parse_json(text: str, where: str) -> Mapping[str, Any]:
+    """The object in JSON ``text``; raises ``ConfigError`` with ``where`` for whatever else it may be."""
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"cannot read {where}: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"cannot read {where}: it is nested too deep") from error
+    return _mapping(values, where)
 
 
 def default_layer_types(num_layers: int) -> tuple[str, ...]:
@@ -143,6 +159,8 @@ class BackboneConfig:
     def __post_init__(self) -> None:
         """Fill ``layer_types`` and refuse impossible sizes."""
         _require_positive(self, "text_config")
+        _require_at_most(_MOST_LAYERS, self.num_hidden_layers, "text_config.num_hidden_layers")
+        _require_at_most(_MOST_EXPERTS // self.num_hidden_layers, self.num_experts, "text_config.num_experts")
         if not self.layer_types:
             object.__setattr__(self, "layer_types", default_layer_types(self.num_hidden_layers))
         if len(self.layer_types) != self.num_hidden_layers:
@@ -214,6 +232,8 @@ class TowerConfig:
     def __post_init__(self) -> None:
         """Refuse impossible sizes."""
         _require_positive(self, "audio_decoder_config", but=("vq_backbone_codebooks",))
+        _require_at_most(_MOST_LAYERS, self.n_layer, "audio_decoder_config.n_layer")
+        _require_at_most(_MOST_LAYERS, self.num_codebooks, "audio_decoder_config.num_codebooks")
         _require_multiple("n_head", self.n_head, "n_local_heads", self.n_local_heads)
         _require_rotary(self.head_dim, self.rotary_percent, "audio_decoder_config")
         if self.num_codebooks < 2:
@@ -457,10 +477,11 @@ def _read_backbone(values: Mapping[str, Any]) -> BackboneConfig:
     rope = _mapping(values.get("rope_parameters"), f"{where}.rope_parameters")
     _check_flags(rope, f"{where}.rope_parameters", {}, {"rope_type": ("default",), "mrope_section": (None,)})
     layers = _integer(values, "num_hidden_layers", where)
-    if any(kind != "moe" for kind in values.get("mlp_layer_types") or ["moe"]):
+    _require_at_most(_MOST_LAYERS, layers, f"{where}.num_hidden_layers")
+    if any(kind != "moe" for kind in _strings(values, "mlp_layer_types", where)):
         raise ConfigError(f"{where}.mlp_layer_types must be 'moe' for every layer")
     given = {"rope_theta": rope.get("rope_theta"), "partial_rotary_factor": rope.get("partial_rotary_factor")}
-    types = values.get("layer_types") or default_layer_types(layers)
+    types = _strings(values, "layer_types", where) or default_layer_types(layers)
     _require_same_layers(types, values.get("full_attention_interval"))
     for name, value in given.items():
         if values.get(name) not in (None, value):
@@ -539,7 +560,7 @@ def _numbers(kind: type[Any], values: Mapping[str, Any], where: str, but: tuple[
             continue
         if field.type is int:
             numbers[field.name] = _integer(values, field.name, where)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
+        elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             numbers[field.name] = float(value)
         else:
             raise ConfigError(f"{where}.{field.name} must be a number, not {value!r}")
@@ -550,6 +571,14 @@ def _integer(values: Mapping[str, Any], name: str, where: str) -> int:
     value = values.get(name)
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigError(f"{where}.{name} must be an integer, not {value!r}")
+    return value
+
+
+def _strings(values: Mapping[str, Any], name: str, where: str) -> Sequence[str]:
+    """A list of strings; empty if there is none."""
+    value = values.get(name) or []
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ConfigError(f"{where}.{name} must be a list of strings, not {value!r}")
     return value
 
 
@@ -578,6 +607,11 @@ def _require_positive(config: Any, where: str, but: tuple[str, ...] = ()) -> Non
         value = getattr(config, field.name)
         if isinstance(value, int | float) and field.name not in but and value <= 0:
             raise ConfigError(f"{where}.{field.name} must be positive, not {value}")
+
+
+def _require_at_most(most: int, value: int, name: str) -> None:
+    if value > most:
+        raise ConfigError(f"{name} is {value}; {most} is the most that is read")
 
 
 def _require_multiple(name: str, value: int, of: str, unit: int) -> None:

@@ -137,13 +137,13 @@ def load_parts(
     )
 
 
-def load_codec(folder: Path, device: str = "cpu") -> Codec:
-    """The codec of a checkpoint folder; Drama 3's on ``device``.
+def load_codec(folder: Path, device: str = "cpu", keeps_converted: bool = True) -> Codec:
+    """The codec of a checkpoint folder; Drama 3's on ``device``. ``keeps_converted`` False: nothing is written.
 
     Raises ``ConfigError`` if there is none, ``WeightsError`` if it is unfit.
     """
     if has_dac(folder):
-        return load_dac(folder, device)
+        return load_dac(folder, device, keeps_converted)
     path = folder / CODEC_FILE
     if not path.exists():
         raise ConfigError(f"{folder} has no codec: neither {CODEC_FILE} nor codec.pth")

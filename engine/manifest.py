@@ -3,13 +3,14 @@
 The understudy has one; a Drama 3 checkpoint has none and gets the defaults of its kind.
 """
 
-import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from engine.checkpoint.source import model_name
+from engine.config import CONFIG_FILE, read_json
 from engine.core import SamplingParams
 from engine.errors import ConfigError
 
@@ -56,11 +57,7 @@ class Manifest:
     @classmethod
     def from_folder(cls, folder: Path) -> "Manifest":
         """Read ``config.json``; raises ``ConfigError``."""
-        path = folder / "config.json"
-        try:
-            values = json.loads(path.read_text(encoding="utf-8")).get(KEY)
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError, AttributeError) as error:
-            raise ConfigError(f"cannot read {path}: {error}") from error
+        values = read_json(folder / CONFIG_FILE).get(KEY)
         return _fish_audio(folder) if values is None else cls.from_dict(values)
 
     @classmethod
@@ -88,7 +85,18 @@ class Manifest:
                 given["sampling"] = SamplingParams(**given["sampling"])
             except TypeError as error:
                 raise ConfigError(f"{KEY}.sampling: {error}") from error
+            _check_sampling(given["sampling"])
         return cls(**given)
+
+
+def _check_sampling(params: SamplingParams) -> None:
+    for name, value in (("temperature", params.temperature), ("top_p", params.top_p)):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise ConfigError(f"{KEY}.sampling.{name} must be a number that is not negative, not {value!r}")
+    if type(params.seed) is not int:
+        raise ConfigError(f"{KEY}.sampling.seed must be an integer, not {params.seed!r}")
+    if params.top_k is not None and (type(params.top_k) is not int or params.top_k < 1):
+        raise ConfigError(f"{KEY}.sampling.top_k must be a positive integer or null, not {params.top_k!r}")
 
 
 def _fish_audio(folder: Path) -> Manifest:

@@ -19,6 +19,8 @@ from engine.errors import DownloadError, FootlightsError
 from engine.loading import TOKENIZER_FILE, load_codec
 from engine.manifest import Manifest
 from engine.prompt import PromptBuilder, load_tokenizer
+from engine.voices.folder import VoiceFolder
+from engine.voices.identity import model_identity
 from engine.voices.opening import VOICES_FOLDER
 from engine.weights import compute_dtype
 
@@ -138,7 +140,7 @@ def _as_stored(parts: dict[str, Part]) -> int:
 
 def _codec(folder: Path, refused: list[str]) -> CodecFacts | None:
     try:
-        codec = load_codec(folder)
+        codec = load_codec(folder, keeps_converted=False)
     except FootlightsError as error:
         refused.append(str(error))
         return None
@@ -152,8 +154,11 @@ def _codec(folder: Path, refused: list[str]) -> CodecFacts | None:
 
 
 def _voices(folder: Path, manifest: Manifest) -> tuple[str, ...]:
-    recorded = tuple(sorted(path.stem for path in (folder / VOICES_FOLDER).glob("*.safetensors")))
-    return manifest.voices + recorded
+    if manifest.voices:
+        return manifest.voices
+    identity = model_identity(folder)
+    entries = VoiceFolder(folder / VOICES_FOLDER).entries().items()
+    return tuple(name for name, entry in entries if entry.label is not None and entry.label.model == identity)
 
 
 def _check_tokenizer(folder: Path, config: ModelConfig, refused: list[str]) -> None:

@@ -1,9 +1,11 @@
 """How much memory this machine has, and whether two copies of a model fit, found out without loading tensors."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from engine.config import CONFIG_FILE, LARGE_PARAMETERS, ModelConfig, read_json
+from engine.quant.scheme import QUANT_METHOD
 
 SPARE_BYTES = 1_000_000_000
 """Left free for the rest of the process and of the machine."""
@@ -21,7 +23,9 @@ def model_bytes(folder: Path) -> int:
     parameters = sum(ModelConfig.from_dict(values).parameter_counts().values())
     dense = parameters * (2 if parameters > LARGE_PARAMETERS else 4)
     files = sum(path.stat().st_size for path in (*folder.glob("model*.safetensors"), *folder.glob("codec.safetensors")))
-    return min(files, dense) if (values.get("quantization_config") or {}).get("quant_method") == "footlights" else dense
+    stored = values.get("quantization_config")
+    stays_packed = isinstance(stored, Mapping) and stored.get("quant_method") == QUANT_METHOD
+    return min(files, dense) if stays_packed else dense
 
 
 def machine_memory() -> tuple[int, int]:

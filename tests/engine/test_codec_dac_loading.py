@@ -171,6 +171,24 @@ FAULTS: dict[str, tuple[Callable[[dict[str, Tensor]], Any], str]] = {
         lambda t: t | {A_CONV + PARAMETRISED[1]: torch.zeros(128, 64, 7)},
         rf"{A_CONV}\.weight has values that are not finite",
     ),
+    "length and direction without an axis": (
+        lambda t: t | {A_CONV + end: torch.tensor(1.0) for end in PARAMETRISED},
+        f"{A_CONV} has a normalised",
+    ),
+    "no rows": (
+        lambda t: t | {A_CONV + end: torch.zeros(0, 1, 1) for end in PARAMETRISED},
+        f"{A_CONV} has a normalised",
+    ),
+    # A view that repeats one number: the file is small, a copy of it would have 360 GB.
+    "larger than its file": (
+        lambda t: t | {"decoder.extra": torch.zeros(1).expand(300_000, 300_000)},
+        "decoder.extra claims more values than the file has",
+    ),
+    "sparse": (lambda t: t | {f"{A_CONV}.bias": torch.zeros(128).to_sparse()}, rf"{A_CONV}\.bias is no plain tensor"),
+    "without numbers": (
+        lambda t: t | {f"{A_CONV}.bias": torch.zeros(128, device="meta")},
+        rf"{A_CONV}\.bias is no plain tensor",
+    ),
     "no tensor": (lambda t: t | {"decoder.extra": 3}, "decoder.extra is no tensor"),
     "a list": (lambda t: list(t.values()), "no dictionary of tensors"),
     "no names": (lambda t: dict(enumerate(t.values())), "no dictionary of tensors"),
@@ -206,10 +224,27 @@ def test_other_dimensions_than_the_published_ones_say_how_to_be_given(folder: Pa
         load_dac(folder)
 
 
-def test_a_configuration_that_is_not_understood_is_refused(folder: Path) -> None:
-    (folder / "codec_config.json").write_text(json.dumps({"window": 3}))
-    with pytest.raises(ConfigError, match="window"):
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (json.dumps({"window": 3}), "window"),
+        ("[" * 100_000, "nested"),
+        (f'{{"sample_rate": {"9" * 5000}}}', "codec_config"),
+        (json.dumps({"transformer_layers": 10**9}), "transformer_layers is 1000000000"),
+        (json.dumps({"encoder_rates": 8}), "encoder_rates must be a list"),
+        (json.dumps({"encoder_width": [64]}), "encoder_width must be"),
+    ],
+)
+def test_a_configuration_that_is_not_understood_is_refused(folder: Path, content: str, says: str) -> None:
+    (folder / "codec_config.json").write_text(content)
+    with pytest.raises(ConfigError, match=says):
         load_dac(folder)
+
+
+def test_a_look_writes_nothing(folder: Path, cache: Path, expected: Tensor) -> None:
+    assert torch.equal(sound(load_dac(folder, keeps_converted=False)), expected)
+    assert sorted(p.name for p in folder.iterdir()) == ["codec.pth", "codec_config.json"]
+    assert not cache.exists()
 
 
 def test_a_folder_without_a_codec_says_so(tmp_path: Path) -> None:

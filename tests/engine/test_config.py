@@ -161,6 +161,17 @@ def test_layer_kinds_default_to_three_to_one() -> None:
         (changed("audio_decoder_config", "num_codebooks", 1), "num_codebooks"),
         (changed("audio_decoder_config", "rotary_percent", 0.001), "rotary"),
         (changed("audio_decoder_config", "dropout", 0.1), "dropout"),
+        (changed("text_config", "layer_types", 7), "layer_types must be"),
+        (changed("text_config", "layer_types", [["full_attention"]]), "layer_types must be"),
+        (changed("text_config", "mlp_layer_types", True), "mlp_layer_types must be"),
+        (changed("text_config", "rms_norm_eps", float("nan")), "rms_norm_eps must be a number"),
+        (changed("audio_decoder_config", "norm_eps", float("inf")), "norm_eps must be a number"),
+        (changed("audio_decoder_config", "rope_base", float("nan")), "rope_base must be a number"),
+        (changed("audio_decoder_config", "rotary_percent", float("nan")), "rotary_percent must be a number"),
+        (changed("text_config", "num_hidden_layers", 10**12), "num_hidden_layers is 1000000000000"),
+        (changed("text_config", "num_experts", 10**9), "num_experts is 1000000000"),
+        (changed("audio_decoder_config", "n_layer", 10**9), "n_layer is 1000000000"),
+        (changed("audio_decoder_config", "num_codebooks", 10**9), "num_codebooks is 1000000000"),
         (values(aligned_text_config={**ALIGNED, "window": 4}), "window"),
         (values(aligned_text_config={k: v for k, v in ALIGNED.items() if k != "num_voices"}), "num_voices"),
         (values(aligned_text_config={**ALIGNED, "look_ahead": 0}), "look_ahead"),
@@ -188,7 +199,7 @@ def test_the_tower_sees_every_code_when_the_backbone_sees_none() -> None:
     assert ModelConfig.from_dict(read).tower.vq_backbone_codebooks == 0
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "7", '{"architectures": "\\ud800"}'])
+@pytest.mark.parametrize("content", ["{", "[]", "7", '{"architectures": "\\ud800"}', "[" * 100_000, "9" * 5000])
 def test_files_that_are_no_configuration(tmp_path: Path, content: str) -> None:
     path = tmp_path / "config.json"
     path.write_text(content)

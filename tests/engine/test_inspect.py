@@ -178,6 +178,12 @@ def test_what_a_model_takes_is_known_before_it_is_loaded(written: Path, monkeypa
     assert not has_room_for_two(written)
 
 
+def test_a_quantisation_that_is_no_object_is_refused_everywhere(folder: Path) -> None:
+    configure(folder, quantization_config=7)
+    assert model_bytes(folder) == 4 * sum(small_config().parameter_counts().values())
+    assert [reason for reason in reasons(folder) if "quantization_config must be an object" in reason]
+
+
 def test_what_stays_quantised_takes_what_its_files_do(folder: Path) -> None:
     configure(folder, quantization_config={"quant_method": "footlights"})
     assert model_bytes(folder) == sum(path.stat().st_size for path in folder.glob("model-*.safetensors"))

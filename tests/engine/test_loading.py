@@ -151,6 +151,10 @@ class TestRefusals:
             ({"name": "x", "voices": "heart"}, "list of strings"),
             ({"name": "x", "alphabet": 3}, "string"),
             ({"name": "x", "sampling": {"heat": 1}}, "heat"),
+            ({"name": "x", "sampling": {"temperature": "hot"}}, "sampling.temperature"),
+            ({"name": "x", "sampling": {"top_p": float("nan")}}, "sampling.top_p"),
+            ({"name": "x", "sampling": {"top_k": 0}}, "sampling.top_k"),
+            ({"name": "x", "sampling": {"seed": None}}, "sampling.seed"),
             ({"name": "x", "renew_rows": 0}, "renew_rows"),
         ],
     )

@@ -154,7 +154,9 @@ def test_a_folder_of_the_original_form_is_all_it_takes(folder: Path, tmp_path: P
     shutil.copy(ROOT / "checkpoint-bf16/tokenizer.json", whole)
     for name in ("codec.pth", "codec_config.json"):
         shutil.copy(ROOT / "codec" / name, whole)
+    files = sorted(whole.iterdir())
     assert inspect(whole, reads_all=True).refused == ()
+    assert sorted(whole.iterdir()) == files, "a look writes nothing"
     engine = load_engine(whole, is_warm=False)
     assert engine.info.name == "drama-3"
     assert "Built with Fish Audio" in engine.info.notes

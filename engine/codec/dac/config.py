@@ -10,9 +10,14 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
+from engine.config import parse_json
 from engine.errors import ConfigError
 
 CONFIG_FILE = "codec_config.json"
+_MOST = {"layers": 64, "codebooks": 256, "rate": 1_000_000}
+"""The largest number that is read, by the last word of its name."""
+_MOST_SIZE = 65_536
+_MOST_STAGES = 16
 
 
 @dataclass(frozen=True)
@@ -55,10 +60,8 @@ class DacConfig:
     decoder_rates: tuple[int, ...] = (8, 8, 4, 2)
 
     def __post_init__(self) -> None:
-        numbers = [getattr(self, f.name) for f in fields(self)]
-        flat = [n for each in numbers for n in (each if isinstance(each, tuple) else (each,))]
-        if any(type(n) is not int or n < 1 for n in flat):
-            raise ConfigError("dimensions of a codec are positive integers, or lists of them")
+        for name, values in asdict(self).items():
+            _check_numbers(name, values)
         if math.prod(self.encoder_rates) != math.prod(self.decoder_rates):
             raise ConfigError(f"encoder rates {self.encoder_rates} and decoder rates {self.decoder_rates} differ")
         for width, head_dim in (
@@ -110,13 +113,9 @@ class DacConfig:
     @classmethod
     def from_json(cls, text: str, where: str) -> Self:
         """Raises ``ConfigError``, naming ``where``, for what is no object or has a key that is not known."""
-        try:
-            values: Any = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ConfigError(f"{where}: {error}") from error
+        values = parse_json(text, where)
         known = [f.name for f in fields(cls)]
-        if not isinstance(values, dict) or not set(values) <= set(known):
-            unknown = sorted(set(values) - set(known)) if isinstance(values, dict) else values
+        if unknown := sorted(set(values) - set(known)):
             raise ConfigError(f"{where}: {unknown} unknown; known are {known}")
         numbers: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
         return cls(**numbers)
@@ -131,3 +130,15 @@ class DacConfig:
             return cls.from_json(path.read_text(encoding="utf-8"), str(path))
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path}: {error}") from error
+
+
+def _check_numbers(name: str, values: Any) -> None:
+    """Raise ``ConfigError`` for what is no dimension, or one that would only fill the memory."""
+    if name.endswith("_rates") != isinstance(values, tuple):
+        raise ConfigError(f"{name} must be {'a list' if name.endswith('_rates') else 'a number'}, not {values!r}")
+    numbers = values if isinstance(values, tuple) else (values,)
+    if not 1 <= len(numbers) <= _MOST_STAGES or any(type(n) is not int or n < 1 for n in numbers):
+        raise ConfigError(f"{name} must be positive integers, not {values!r}")
+    most = _MOST.get(name.rpartition("_")[2], _MOST_SIZE)
+    if max(numbers) > most:
+        raise ConfigError(f"{name} is {max(numbers)}; {most} is the most that is read")

@@ -70,6 +70,12 @@ def unwrap(loaded: Any, path: Path) -> dict[str, Tensor]:
     tensors = generator or dict(loaded)
     if wrong := next((name for name, value in tensors.items() if not isinstance(value, Tensor)), None):
         raise WeightsError(f"{path}: {wrong} is no tensor")
+    for name, tensor in tensors.items():
+        if tensor.layout != torch.strided or tensor.is_meta or tensor.is_nested:
+            raise WeightsError(f"{path}: {name} is no plain tensor")
+        # A view may repeat the few values that are stored; a copy of it would not be few any more.
+        if tensor.numel() * tensor.itemsize > tensor.untyped_storage().nbytes():
+            raise WeightsError(f"{path}: {name} claims more values than the file has of it")
     return tensors
 
 
@@ -88,7 +94,8 @@ def fold(tensors: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
                 raise WeightsError(f"{path}: {base} has only half of a normalised weight ({name})")
             if f"{base}.weight" in folded:
                 raise WeightsError(f"{path}: {base} has a weight and a normalised one")
-            if length.dim() != direction.dim() or length.shape[0] != direction.shape[0] or length[0].numel() != 1:
+            ends = [1] * (direction.dim() - 1)
+            if not ends or not direction.numel() or length.shape != (direction.shape[0], *ends):
                 shapes = f"{list(length.shape)} and {list(direction.shape)}"
                 raise WeightsError(f"{path}: {base} has a normalised weight of shapes {shapes}")
             direction = direction.float()

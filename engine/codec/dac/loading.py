@@ -38,11 +38,11 @@ def has_dac(folder: Path) -> bool:
     return (folder / SOURCE_FILE).is_file()
 
 
-def load_dac(folder: Path, device: str = "cpu") -> DacCodec:
+def load_dac(folder: Path, device: str = "cpu", keeps_converted: bool = True) -> DacCodec:
     """The codec of a checkpoint folder with ``codec.pth`` or its converted form, in float32, ready to run.
 
-    On a CPU the weights are those of the file, mapped. Raises ``ConfigError``, and ``WeightsError`` naming the first
-    tensor that does not fit.
+    On a CPU the weights are those of the file, mapped. ``keeps_converted`` False: nothing is written. Raises
+    ``ConfigError``, and ``WeightsError`` naming the first tensor that does not fit.
     """
     source, beside = folder / SOURCE_FILE, folder / CONVERTED_FILE
     if not source.is_file():
@@ -58,6 +58,8 @@ def load_dac(folder: Path, device: str = "cpu") -> DacCodec:
     codec = _meta_codec(config)
     tensors = read_checkpoint(source, [n for n, m in codec.named_modules() if isinstance(m, Transformer)])
     _check(codec, tensors, source)
+    if not keeps_converted:
+        return _fill(codec, tensors, device)
     for place in places:
         try:
             _write(tensors, {"format": "pt", **wanted}, place)
