@@ -203,6 +203,8 @@ class EngineStats:
     """Rows prefilled, those of voices included."""
     memory_bytes: int
     """Bytes the open utterances and the ready voices hold."""
+    retries: int = 0
+    """Turns made again with other random numbers, because the model had said nothing."""
     revisions: int = 0
     discarded_frames: int = 0
     """Frames that were made and then thrown away, because the text had changed; not among ``frames``."""

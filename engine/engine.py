@@ -28,6 +28,7 @@ from engine.core import (
 from engine.errors import (
     FootlightsError,
     RevisionError,
+    SpeechError,
     TextError,
     TextTooLongError,
     UnknownUtteranceError,
@@ -38,7 +39,7 @@ from engine.rewind import Made, Prompt, Tape
 from engine.runner import Track
 from engine.scheduler import Scheduler
 from engine.script import STEP_CHARACTERS, Script
-from engine.streams.base import Demand, Guide, Spoken, TextStream
+from engine.streams.base import Demand, Fault, Guide, Spoken, TextStream
 from engine.text.explain import explaining
 from engine.text.front import warm
 from engine.voices.book import MadeVoice, ReadyVoice
@@ -61,6 +62,8 @@ RESERVE_STEPS = 4
 """.. and the time of so many steps: prompt rows, two frames, and somebody else's turn."""
 STEP_WEIGHT = 0.1
 """Of a new step in the running mean of their times."""
+MOST_RETRIES = 2
+"""Of a turn that was no speech."""
 BUSY = 0.8
 """Share of real time that steps take from which on nothing is begun on a guess."""
 TRIAL_STEPS = 4
@@ -84,6 +87,9 @@ class Sequence:
     """What is kept back until the first chunk is whole."""
     samples: int = 0
     frames: int = 0
+    retries: int = 0
+    retries_left: int = MOST_RETRIES
+    """Until something is heard again."""
     heard: int = 0
     """Samples that must not change any more: what a revision was told."""
     compute_s: float = 0.0
@@ -120,7 +126,7 @@ class Engine:
         self._sequences: dict[str, Sequence] = {}
         self._outbox: list[EngineEvent] = []
         self._ended: dict[type[EngineEvent], int] = {Finished: 0, Cancelled: 0, Failed: 0}
-        self._frames = self._samples = self._steps = self._revisions = self._discarded_frames = 0
+        self._frames = self._samples = self._steps = self._revisions = self._discarded_frames = self._retries = 0
         self._compute_s = 0.0
         self._step_s = 0.0
         """Running mean of a step's time, at the batch of late."""
@@ -212,6 +218,7 @@ class Engine:
             memory_bytes=self.runner.nbytes
             + self._voices.nbytes
             + sum(sequence.tape.nbytes for sequence in self._sequences.values()),
+            retries=self._retries,
             revisions=self._revisions,
             discarded_frames=self._discarded_frames,
         )
@@ -342,7 +349,12 @@ class Engine:
                     raise frame
                 news = sequence.stream.accept(frame)
                 sequence.tape.end(Made(guide, frame, sequence.track.pending, news))
-                spoken.append((sequence, news))
+                if news.fault is Fault.RUNAWAY:
+                    raise SpeechError("the model did not end its turn")
+                if news.fault is Fault.DUD:
+                    self._retry(sequence)
+                else:
+                    spoken.append((sequence, news))
         return spoken
 
     def _vocode(self, spoken: list[tuple[Sequence, Spoken]]) -> None:
@@ -388,8 +400,21 @@ class Engine:
         self._frames -= frames
         self._discarded_frames += frames
 
+    def _retry(self, sequence: Sequence) -> None:
+        """Make a turn of which nothing was heard again, with other random numbers."""
+        left = sequence.tape.restart(sequence.samples - sequence.held_samples)
+        if left is None or sequence.retries_left == 0:
+            raise SpeechError("the model ended its turn without a sound")
+        self._take_back(sequence, left)
+        sequence.retries_left -= 1
+        sequence.retries += 1
+        self._retries += 1
+        sequence.track.sampler.reseed()
+
     def _hand_out(self, sequence: Sequence, chunk: AudioChunk) -> None:
         sequence.samples += len(chunk.samples)
+        if len(chunk.samples):
+            sequence.retries_left = MOST_RETRIES
         self._samples += len(chunk.samples)
         self._scheduler.record(sequence.name, len(chunk.samples) / self.info.sample_rate)
         sequence.held.append(chunk)
@@ -420,7 +445,7 @@ class Engine:
                 self._hand_out(sequence, AudioChunk(sequence.name, 0, silence))
             self._release(sequence)
             audio_s = sequence.samples / self.info.sample_rate
-            self._end(sequence, Finished(sequence.name, sequence.frames, sequence.compute_s, audio_s))
+            self._end(sequence, Finished(sequence.name, sequence.frames, sequence.compute_s, audio_s, sequence.retries))
 
     # Life of an utterance
 

@@ -19,7 +19,8 @@ FootlightsError
 ├── UnknownLanguageError
 ├── UnknownUtteranceError
 ├── UtteranceStateError     text after the end, an id used twice
-└── RevisionError           a revision of text that is not there
+├── RevisionError           a revision of text that is not there
+└── SpeechError             the model gave something that is no speech
 """
 
 
@@ -142,3 +143,10 @@ class RevisionError(FootlightsError):
     """A revision that starts beyond the end of the text."""
 
     code = "bad_revision"
+
+
+class SpeechError(FootlightsError):
+    """The model ended a turn without a sound, again and again, or did not end it."""
+
+    code = "bad_speech"
+    retryable = True

@@ -25,6 +25,9 @@ REPETITION_WINDOW = 16
 MOST_CODE_CANDIDATES = 30
 """Cap on the candidates of codebooks 1 and up, whatever is asked for."""
 
+SEED_STRIDE = 0x51ED2701
+"""From the seed of an attempt to that of the next."""
+
 _SECOND_DRAW = SamplingParams(temperature=1.0, top_p=0.95, top_k=30)
 _WHOLE = SamplingParams(temperature=1.0, top_p=1.0)
 _MAIN, _SECOND, _POINTER, _CODES = range(4)
@@ -128,6 +131,10 @@ class SamplerState:
         """Note the frame of this step; the next draws get new random numbers."""
         self.recent.append(main_token)
         self.step += 1
+
+    def reseed(self) -> None:
+        """Draw other random numbers from now on."""
+        self.params = replace(self.params, seed=self.params.seed + SEED_STRIDE)
 
     def copy(self) -> "SamplerState":
         """A state of its own, for a snapshot."""

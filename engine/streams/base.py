@@ -58,12 +58,22 @@ class Frame:
     """Pointer class chosen for the frame after (aligned form)."""
 
 
+class Fault(Enum):
+    """What a model did that is no speech."""
+
+    DUD = "dud"
+    """It ended before it had said anything."""
+    RUNAWAY = "runaway"
+    """It did not end."""
+
+
 @dataclass(frozen=True)
 class Spoken:
     """What a frame brought: frames to hear now, each [C], and words whose times became known or exact."""
 
     frames: tuple[tuple[int, ...], ...] = ()
     words: tuple[WordTiming, ...] = ()
+    fault: Fault | None = None
 
 
 class TextStream(Protocol):

@@ -13,7 +13,7 @@ from typing import Protocol
 from engine.core import WordTiming
 from engine.sampler import TrailingClick
 from engine.streams.aligned import AlignedSettings, AlignedStream
-from engine.streams.base import Frame, Guide, Spoken
+from engine.streams.base import Fault, Frame, Guide, Spoken
 from engine.text.words import SpokenWord
 
 
@@ -101,7 +101,7 @@ class GuessedTurn:
         if frame.is_end:
             self._click.end()
             self.is_over = self.is_closed = True
-            return Spoken(words=self._times(self._heard))
+            return Spoken(words=self._times(self._heard), fault=None if self._heard else Fault.DUD)
         self._made += 1
         self.is_over = self._made >= self._settings.most_frames(self._length)
         heard = self._click.push(frame.codes, semantic_code=frame.codes[0])
@@ -109,7 +109,7 @@ class GuessedTurn:
             heard += self._click.stop()
         self._heard += len(heard)
         words = self._times(self._heard) if self.is_over else self._expected_words()
-        return Spoken(tuple(heard), words)
+        return Spoken(tuple(heard), words, Fault.RUNAWAY if self.is_over else None)
 
     def copy(self) -> "GuessedTurn":
         """An independent copy."""

@@ -253,7 +253,7 @@ class TurnStream:
             if now.is_guess and self._guessing:
                 self._place = replace(self._place, guess_words=self._guessing.fewest_words)
             self._leave_turn(speech.is_closed)
-        return Spoken(said.frames, tuple(words))
+        return Spoken(said.frames, tuple(words), said.fault)
 
     @property
     def is_resting(self) -> bool:

@@ -1,11 +1,16 @@
-"""Turns begun on a guess, through the whole engine on the mock decoder and a clock of its own."""
+"""Turns begun on a guess and turns gone wrong, through the whole engine on the mock decoder and a clock of its own."""
 
 import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, repeat
 
 import pytest
 
-from engine.core import AudioChunk, Finished, Utterance
+from engine.core import AudioChunk, Failed, Finished, Utterance
 from engine.engine import RESERVE_S
+from engine.runner import Track
+from engine.streams.base import Frame, Guide
 from engine.streams.turns import Guessing
 from tests.engine.doubles import Stage, stage
 
@@ -101,3 +106,43 @@ def test_where_steps_take_all_the_time_nothing_is_guessed() -> None:
     opened.engine._step_s = 0.05
     opened.engine.append_text("u", "Good friends walked home ")
     assert [opened.step() for _ in range(5)] == [[]] * 5
+
+
+class TestNoSpeech:
+    """Turns in which the model says nothing, or does not end."""
+
+    def speak(self, monkeypatch: pytest.MonkeyPatch, is_end: Iterator[bool]) -> Stage:
+        opened = stage(is_aligned=False)
+        made = opened.runner.decode_step
+
+        def decode_step(tracks: Sequence[Track], guides: Sequence[Guide]) -> list[Frame | Exception]:
+            return [
+                replace(frame, is_end=next(is_end)) if isinstance(frame, Frame) else frame
+                for frame in made(tracks, guides)
+            ]
+
+        monkeypatch.setattr(opened.runner, "decode_step", decode_step)
+        opened.say("u", "Good friends walked home.")
+        opened.run()
+        return opened
+
+    @pytest.mark.parametrize("duds", [0, 1, 2])
+    def test_a_turn_without_a_sound_is_made_again_with_other_random_numbers(
+        self, monkeypatch: pytest.MonkeyPatch, duds: int
+    ) -> None:
+        spoken = self.speak(monkeypatch, chain(repeat(True, duds), repeat(False, 12), repeat(True)))
+        ending = spoken.ending("u")
+        assert isinstance(ending, Finished)
+        assert (ending.retries, spoken.engine.stats().retries) == (duds, duds)
+        assert ending.frames in (11, 12)
+        assert [word.text for word in spoken.words("u")] == ["Good", "friends", "walked", "home."]
+
+    def test_again_and_again_it_is_no_success(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        ending = self.speak(monkeypatch, repeat(True)).ending("u")
+        assert isinstance(ending, Failed)
+        assert (ending.code, ending.retryable) == ("bad_speech", True)
+
+    def test_a_turn_that_does_not_end_is_no_success(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        ending = self.speak(monkeypatch, repeat(False)).ending("u")
+        assert isinstance(ending, Failed)
+        assert ending.code == "bad_speech"
