@@ -70,6 +70,7 @@ class ErrorCode(StrEnum):
     BAD_CLIP = "bad_clip"
     UNKNOWN_LANGUAGE = "unknown_language"
     UNKNOWN_UTTERANCE = "unknown_utterance"
+    BAD_SPEECH = "bad_speech"
     BUSY = "busy"
     SLOW_READER = "slow_reader"
     WORKER_LOST = "worker_lost"
