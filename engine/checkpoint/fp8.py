@@ -14,6 +14,8 @@ LARGEST = 448.0
 _NAN = 0x7F
 _BIAS = 256.0
 """2 to the difference of the exponent biases of float16 and e4m3."""
+_LARGEST_SCALE = 1e30
+"""What is above is damage, and would overflow on the way to float32."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,12 @@ class BlockFp8(Packed):
         """What is wrong with the numbers in it, in words that follow its name; None if nothing is."""
         if int((self.weight.view(torch.uint8) & _NAN).max()) == _NAN:
             return "has values that are not finite"
-        return None if is_finite(self.scale_inv) else "has scales that are not finite"
+        if not is_finite(self.scale_inv):
+            return "has scales that are not finite"
+        low, high = (float(bound) for bound in self.scale_inv.float().aminmax())
+        if low < 0 or high > _LARGEST_SCALE:
+            return f"has scales outside 0..{_LARGEST_SCALE:g}"
+        return None
 
 
 @dataclass(frozen=True)

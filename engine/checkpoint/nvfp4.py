@@ -46,7 +46,7 @@ class NvFp4(Packed):
 
     def problem(self) -> str | None:
         """What is wrong with the numbers in it, in words that follow its name; None if nothing is."""
-        return None if is_finite(self.scales.float()) and is_finite(self.scale) else "has scales that are not finite"
+        return None if is_finite(self.scales.float() * self.scale * _VALUES[7]) else "has scales that are not finite"
 
 
 class NvFp4Form:

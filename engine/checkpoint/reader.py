@@ -202,6 +202,8 @@ def _open_files(folder: Path) -> list[TensorFile]:
     """Files of the checkpoint: those of the index, each holding what the index promises, or the single one."""
     index_path = folder / INDEX_FILE
     if not index_path.exists():
+        if not (folder / SINGLE_FILE).exists() and (shards := sorted(folder.glob("model-*.safetensors"))):
+            raise WeightsError(f"{index_path} is missing, which says what {shards[0].name} and the others hold")
         return [SafetensorsFile(folder / SINGLE_FILE)]
     promised: dict[str, set[str]] = {}
     for name, file_name in _read_index(index_path).items():
@@ -225,5 +227,5 @@ def _read_index(path: Path) -> dict[str, str]:
     try:
         values: Any = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
         return {str(name): str(file) for name, file in values.items()}
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise WeightsError(f"{path} is no index of a checkpoint: {error!r}") from error

@@ -72,7 +72,8 @@ def _read_header(file: MappedFile) -> tuple[dict[str, Entry], dict[str, str]]:
         header = json.loads(file.bytes_at(8, length), object_pairs_hook=_without_duplicates)
         metadata = header.pop("__metadata__", {})
         entries = {name: _entry(values, 8 + length) for name, values in header.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        metadata = {str(key): str(value) for key, value in metadata.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise WeightsError(f"{path} cannot be read: its header makes no sense: {error}") from error
     position = 8 + length
     for name, entry in sorted(entries.items(), key=lambda item: (item[1].start, item[1].stop)):
@@ -84,7 +85,7 @@ def _read_header(file: MappedFile) -> tuple[dict[str, Entry], dict[str, str]]:
             raise WeightsError(f"{path} cannot be read: it is cut off, {name} ends {missing} bytes after the file")
     if position != file.nbytes:
         raise WeightsError(f"{path} cannot be read: {file.nbytes - position} bytes follow its last tensor")
-    return entries, {str(key): str(value) for key, value in metadata.items()}
+    return entries, metadata
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

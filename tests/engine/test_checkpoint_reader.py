@@ -223,6 +223,17 @@ class TestRefused:
         ):
             open_checkpoint(fp8)
 
+    @pytest.mark.parametrize("content", ["[" * 100_000, '{"weight_map": ' + "9" * 5000 + "}", "[]", "{}"])
+    def test_an_index_that_is_none(self, fp8: Path, content: str) -> None:
+        (fp8 / "model.safetensors.index.json").write_text(content)
+        with pytest.raises(WeightsError, match="is no index of a checkpoint"):
+            open_checkpoint(fp8)
+
+    def test_shards_without_an_index(self, fp8: Path) -> None:
+        (fp8 / "model.safetensors.index.json").unlink()
+        with pytest.raises(WeightsError, match=r"index\.json is missing, which says what model-00001"):
+            open_checkpoint(fp8)
+
     def test_a_missing_shard(self, fp8: Path) -> None:
         path = shard_of(fp8, EXPERT)
         path.unlink()
@@ -319,6 +330,8 @@ class TestFile:
         [
             (b"no json", b"", "makes no sense"),
             ([], b"", "makes no sense"),
+            (b"[" * 100_000, b"", "makes no sense"),
+            ({"__metadata__": [1]}, b"", "makes no sense"),
             ({"a": 5}, b"", "makes no sense"),
             ({"a": {"dtype": "F32", "shape": [1]}}, b"", "makes no sense"),
             ({"a": {"dtype": "F99", "shape": [1], "data_offsets": [0, 4]}}, b"1234", "unknown dtype 'F99'"),
