@@ -71,6 +71,7 @@ def speak(engine: Engine, sentences: Sequence[tuple[str, str, str]]) -> dict[str
                 take.samples = np.concatenate((take.samples, event.samples))
                 take.words.update((word.char_start, word) for word in event.words)
             else:
+                assert isinstance(event, Finished | Cancelled | Failed), event
                 take.ending = event
     return takes
 
