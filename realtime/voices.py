@@ -1,11 +1,12 @@
 """`/v1/voices`: which voices there are, new ones from recordings, old ones away. Recordings are not decoded here."""
 
+import asyncio
 import logging
 
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive
 
@@ -19,6 +20,10 @@ logger = logging.getLogger(__name__)
 
 MOST_RECORDINGS = 8
 MOST_FIELD_BYTES = 16 * 1024
+STALL_S = 15.0
+"""A body of which nothing arrives for so long is given up: others wait for their voice."""
+ARRIVAL_S = 180.0
+"""The same, for all of a body."""
 STATUSES = {
     "bad_message": 400,
     "bad_voice": 400,
@@ -86,7 +91,7 @@ class VoiceRoutes:
         """Name and recordings of the form: ``name``, then for each recording ``audio`` and ``transcript``.
 
         Raises:
-            RefusedError: too many bytes, or not such a form.
+            RefusedError: too many bytes, not such a form, or it does not arrive.
         """
         most = self._limits.voice_bytes
         too_large = RefusedError("message_too_large", f"a request for a voice may have {most} bytes")
@@ -94,9 +99,12 @@ class VoiceRoutes:
             raise too_large
         bounded = Request(request.scope, _bounded(request.receive, most, too_large))
         try:
-            async with bounded.form(
-                max_files=MOST_RECORDINGS, max_fields=MOST_RECORDINGS + 1, max_part_size=MOST_FIELD_BYTES
-            ) as form:
+            async with (
+                asyncio.timeout(ARRIVAL_S),
+                bounded.form(
+                    max_files=MOST_RECORDINGS, max_fields=MOST_RECORDINGS + 1, max_part_size=MOST_FIELD_BYTES
+                ) as form,
+            ):
                 names, transcripts = form.getlist("name"), form.getlist("transcript")
                 files = [file for file in form.getlist("audio") if isinstance(file, UploadFile)]
                 if len(names) != 1 or not isinstance(names[0], str) or not files or len(files) != len(transcripts):
@@ -112,6 +120,10 @@ class VoiceRoutes:
                 return names[0], recordings
         except (HTTPException, MultiPartException) as error:
             raise RefusedError("bad_message", getattr(error, "detail", None) or str(error)) from error
+        except TimeoutError as error:
+            raise RefusedError("bad_message", "the recordings did not arrive in time: send them again") from error
+        except ClientDisconnect as error:
+            raise RefusedError("bad_message", "the connection ended before the recordings had arrived") from error
 
 
 def describe(info: ModelInfo) -> dict[str, object]:
@@ -146,12 +158,14 @@ def _failure(answer: VoiceAnswer) -> Response | None:
 
 
 def _bounded(receive: Receive, most: int, error: RefusedError) -> Receive:
-    """``receive`` that raises ``error`` when the body grows beyond ``most`` bytes, whatever its header said."""
+    """``receive`` that raises ``error`` when the body grows beyond ``most`` bytes, whatever its header said, and
+    ``TimeoutError`` when it does not come."""
     left = most
 
     async def bounded() -> Message:
         nonlocal left
-        message = await receive()
+        async with asyncio.timeout(STALL_S):
+            message = await receive()
         left -= len(message.get("body", b""))
         if left < 0:
             raise error

@@ -35,8 +35,12 @@ CLIPPED_RUN = 3
 MOST_CLIPPED = 0.001
 """Share of samples in such runs from which on a recording is distorted."""
 
+UNKNOWN_BYTES = 0x7FFF_0000
+"""From here on the size in a WAV's header means that whoever wrote it did not know it, as when it came from a pipe."""
+
 FORMATS = ("WAV", "FLAC", "MP3", "OGG")
 _BLOCK = 65_536
+_SLACK_BYTES = 256
 _OTHERS = (
     (4, b"ftyp", "a video or MP4/M4A file"),
     (0, b"\x1aE\xdf\xa3", "a Matroska or WebM file"),
@@ -136,6 +140,9 @@ def _check_format(data: bytes) -> None:
     if len(data) > MOST_BYTES:
         raise ClipError(f"the recording has {len(data)} bytes; {MOST_BYTES} are the most")
     is_wav = data[:4] in (b"RIFF", b"RF64") and data[8:12] == b"WAVE"
+    # Some programs count the header, too, or a byte that fills a word.
+    if is_wav and len(data) + _SLACK_BYTES < (claimed := 8 + int.from_bytes(data[4:8], "little")) < UNKNOWN_BYTES:
+        raise ClipError(f"the recording is cut off: its header claims {claimed} bytes, and it has {len(data)}")
     # Of an MP3: a tag, or a frame's eleven set bits and a layer.
     is_mp3 = data[:3] == b"ID3" or (len(data) > 1 and data[0] == 0xFF and data[1] & 0xE0 == 0xE0 and data[1] & 0x06)
     if is_wav or is_mp3 or data[:4] in (b"fLaC", b"OggS"):

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from engine.core import ClonedVoice, Recording, Utterance
-from realtime import worker
+from realtime import voices, worker
 from realtime.actions import Send
 from realtime.commands import Add, AddVoice, LookAtVoices, Probe, RemoveVoice, Report, Stop, VoiceAnswer
 from realtime.crew import WorkerSettings
@@ -143,6 +143,39 @@ class TestRequests:
         assert (second.status_code, second.json()["error"]["code"]) == (429, "busy")
         assert (await first).status_code == 201
         await http.delete("/v1/voices/slowly")
+
+    @pytest.mark.parametrize("leaves", [False, True])
+    async def test_a_body_that_does_not_come_holds_nobody_up(
+        self,
+        studio: RunningServer,
+        http: httpx.AsyncClient,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+        leaves: bool,
+    ) -> None:
+        monkeypatch.setattr(voices, "STALL_S", 30.0 if leaves else 0.3)
+        reader, writer = await asyncio.open_connection("127.0.0.1", studio.port)
+        writer.write(
+            b"POST /v1/voices HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5000\r\n"
+            b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\n"
+        )
+        await writer.drain()
+        if not leaves:
+            assert b"did not arrive in time" in await asyncio.wait_for(reader.read(), 10)
+        writer.close()
+        await writer.wait_closed()
+
+        async def is_made() -> bool:
+            return (await http.post("/v1/voices", **form("next"))).status_code == 201
+
+        for _ in range(50):
+            if await is_made():
+                break
+            await asyncio.sleep(0.1)
+        else:
+            pytest.fail("voices are still held up")
+        await http.delete("/v1/voices/next")
+        assert "Traceback" not in caplog.text
 
     async def test_others_are_heard_meanwhile(self, studio: RunningServer, http: httpx.AsyncClient) -> None:
         async with client(studio) as peer:
