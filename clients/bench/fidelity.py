@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from clients.bench.closeness import Closeness
     from clients.bench.judges import Judges
     from clients.bench.quality import Quality
+    from clients.bench.speakers import SpeakerJudge, Takes
+    from clients.bench.spread import Estimate
     from clients.bench.takes import Take
     from engine.engine import Engine
 
@@ -27,6 +29,7 @@ STANDARD = {
     "int8": ["--experts", "8"],
     "int4": [],
     "int4-gptq": ["--method", "gptq"],
+    "int4-awq": ["--method", "awq"],
     "int4-tower": ["--tower", "4"],
     "int4-tower-gptq": ["--tower", "4", "--method", "gptq"],
 }
@@ -39,8 +42,9 @@ examples:
   footlights quality MODEL --standard --bf16          the table of docs/quantization.md
 
 KL and agreement: both models are given the frames that the original made. WER, failed takes and DistillMOS: each
-reads the sentences itself (needs what `footlights bench setup` fetches; left out where it is missing). Times are of
-the processor, sentence by sentence in turn, so that a busy machine is busy for all.
+reads the sentences itself (needs what `footlights bench setup` fetches; left out where it is missing). Speaker: cosine
+of a take with the original's takes of other sentences in the same voice; for the original, too. Times are of the
+processor, sentence by sentence in turn, so that a busy machine is busy for all.
 """
 
 
@@ -88,6 +92,8 @@ class Variant:
     closeness: "Closeness | None" = None
     """None: it is the original."""
     quality: "Quality | None" = None
+    likeness: "Estimate | None" = None
+    """Of its takes to the voices of the original."""
     cpu_ms: list[float] = field(default_factory=list)
     """Processor time for each frame, by sentence."""
 
@@ -123,6 +129,7 @@ class Variant:
             "cpu_ms_per_frame": statistics.median(self.cpu_ms) if self.cpu_ms else None,
             "closeness": self.closeness.as_json() if self.closeness else None,
             "quality": self.quality.as_json() if self.quality else None,
+            "speaker": self.likeness.as_json() if self.likeness else None,
         }
 
 
@@ -158,11 +165,14 @@ def _run(arguments: argparse.Namespace) -> None:
     variants = [_open(name, folder, dtype) for name, folder, dtype in models]
     for variant, closeness in zip(variants[1:], found, strict=True):
         variant.closeness = closeness
-    judges = None if arguments.no_judges else _judges()
-    _read(variants, texts, arguments.seed, judges)
+    judges, speakers = (None, None) if arguments.no_judges else _judges()
+    voices_apart = _read(variants, texts, arguments.seed, judges, speakers)
     console.print(closeness_table(variants))
     console.print(sound_table(variants))
-    results = {variant.name: variant.as_json() for variant in variants}
+    if voices_apart is not None:
+        console.print(f"Speaker, if it were another voice of the original: {voices_apart:.2f}", highlight=False)
+    results: dict[str, object] = {variant.name: variant.as_json() for variant in variants}
+    results["voices_apart"] = voices_apart
     report.finish(report.json_line("fidelity", where, settings, results), arguments.out / "fidelity.json")
 
 
@@ -202,23 +212,38 @@ def _open(name: str, folder: Path, dtype: "torch.dtype | None") -> Variant:
     return Variant(name, engine, weight_bytes, parts.info.voices)
 
 
-def _judges() -> "Judges | None":
+def _judges() -> "tuple[Judges | None, SpeakerJudge | None]":
+    """Those that are installed; of the others it is said how to get them."""
     from clients.bench.assets import MissingError
     from clients.bench.judges import Judges
+    from clients.bench.speakers import SpeakerJudge
 
+    judges, speakers = None, None
     try:
-        return Judges()
+        judges = Judges()
     except MissingError as error:
         print(f"without WER and DistillMOS: {error}", file=sys.stderr)
-        return None
+    try:
+        speakers = SpeakerJudge()
+    except MissingError as error:
+        print(f"without speaker similarity: {error}", file=sys.stderr)
+    return judges, speakers
 
 
-def _read(variants: Sequence[Variant], texts: Sequence[str], seed: int, judges: "Judges | None") -> None:
-    """Every variant reads every text, voices and variants taking turns."""
+def _read(
+    variants: Sequence[Variant],
+    texts: Sequence[str],
+    seed: int,
+    judges: "Judges | None",
+    speakers: "SpeakerJudge | None",
+) -> float | None:
+    """Every variant reads every text, voices and variants taking turns. Gives how alike the voices are, if judged."""
     from clients.bench.quality import judged, summarise
+    from clients.bench.speakers import likeness, voices_apart
     from clients.bench.store import Reading
     from engine.progress import progress
 
+    heard: dict[str, dict[tuple[str, str], Any]] = {variant.name: {} for variant in variants}
     readings: dict[str, list[Reading]] = {variant.name: [] for variant in variants}
     with progress("reading", len(texts) * len(variants)) as advance:
         for number, text in enumerate(texts):
@@ -227,10 +252,15 @@ def _read(variants: Sequence[Variant], texts: Sequence[str], seed: int, judges: 
                 take = variant.read(text, voice, take_seed)
                 if judges is not None:
                     readings[variant.name].append(judged(variant, voice, take_seed, text, take, judges))
+                if speakers is not None and take.samples.any():
+                    heard[variant.name][voice, text] = speakers.embed(take.samples, take.sample_rate)
                 advance()
-    if judges is not None:
-        for variant in variants:
+    original: Takes = heard[variants[0].name]
+    for variant in variants:
+        if judges is not None:
             variant.quality = summarise(variant, readings[variant.name], 0)
+        variant.likeness = likeness(heard[variant.name], original)
+    return voices_apart(original)
 
 
 def closeness_table(variants: Sequence[Variant]) -> Table:
@@ -256,7 +286,7 @@ def closeness_table(variants: Sequence[Variant]) -> Table:
 def sound_table(variants: Sequence[Variant]) -> Table:
     """How each reads, and what a frame costs."""
     table = Table(title="each reads the sentences itself; in brackets the 95 % interval")
-    for column in ("model", "WER", "failed", "DistillMOS", "CPU ms a frame", "speed"):
+    for column in ("model", "WER", "failed", "DistillMOS", "speaker", "CPU ms a frame", "speed"):
         table.add_column(column, justify="left" if column == "model" else "right")
     first = statistics.median(variants[0].cpu_ms)
     for variant in variants:
@@ -265,6 +295,8 @@ def sound_table(variants: Sequence[Variant]) -> Table:
             wer = f"{100 * q.wer.value:.1f} % [{100 * q.wer.low:.1f}, {100 * q.wer.high:.1f}]"
             mos = f"{q.mos.value:.2f} [{q.mos.low:.2f}, {q.mos.high:.2f}]" if q.mos else "-"
             cells = [wer, f"{sum(q.failed.values())} of {q.takes}", mos]
+        near = variant.likeness
+        cells.append(f"{near.value:.3f} [{near.low:.3f}, {near.high:.3f}]" if near else "-")
         cpu_ms = statistics.median(variant.cpu_ms)
         table.add_row(variant.name, *cells, f"{cpu_ms:.1f}", f"{first / cpu_ms:.2f}x")
     return table

