@@ -10,6 +10,7 @@ Axes: C codebooks, F frames, T rows, S samples.
 import contextlib
 import hashlib
 import json
+import math
 import os
 import secrets
 from collections.abc import Mapping
@@ -30,6 +31,8 @@ from engine.prompt import Reference
 FORMAT = "footlights-voice-1"
 MOST_BYTES = 4 * 1024**3
 _HASH = "content_hash"
+_UNREADABLE = (SafetensorError, OSError, KeyError, ValueError, TypeError, RuntimeError)
+"""What files raise that were made to be no voices; torch's errors and Python's of deep nesting are ``RuntimeError``."""
 _MEMORY = ("kv.keys", "kv.values", "recurrent.window", "recurrent.matrix", "tower.keys", "tower.values")
 
 
@@ -76,7 +79,7 @@ def read_label(path: Path) -> Label:
     try:
         with safe_open(path, framework="pt") as file:
             return _label(file.metadata() or {})
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+    except _UNREADABLE as error:
         raise VoiceError(f"{path.name} is no voice of format {FORMAT}: {error}") from error
 
 
@@ -93,7 +96,7 @@ def load_voice(path: Path) -> StoredVoice:
         if metadata.get(_HASH) != _content_hash(tensors, metadata):
             raise VoiceError(f"{path.name} is damaged: its content is not what its hash says; add the voice again")
         return _assemble(label, tensors)
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+    except _UNREADABLE as error:
         raise VoiceError(f"{path.name} is no voice of format {FORMAT}: {error}") from error
 
 
@@ -135,6 +138,8 @@ def _label(metadata: Mapping[str, str]) -> Label:
     if not transcripts or len(transcripts) != len(durations_s) or not all(isinstance(t, str) for t in transcripts):
         raise ValueError("it has no transcript for each recording")
     durations_s = tuple(float(duration_s) for duration_s in durations_s)
+    if not all(math.isfinite(duration_s) for duration_s in durations_s):
+        raise ValueError("its recordings have no length")
     return Label(metadata["model"], metadata["model_name"], metadata["dtype"], tuple(transcripts), durations_s)
 
 
@@ -144,7 +149,7 @@ def _assemble(label: Label, tensors: dict[str, Tensor]) -> StoredVoice:
     parts = [tensors.pop(name) for name in _MEMORY]
     if tensors:
         raise ValueError(f"unexpected tensor {min(tensors)}")
-    if rows.dim() != 2 or not all(part.isfinite().all() for part in parts):
+    if rows.dim() != 2 or any(of_one.dim() != 2 for of_one in codes) or not all(p.isfinite().all() for p in parts):
         raise ValueError("its numbers are none of a voice")
     length = [len(rows) - 1]
     memory = DecoderState(

@@ -12,7 +12,7 @@ from torch import Tensor
 from engine.cache.decoder import DecoderState
 from engine.codec.codec import Codec
 from engine.core import Recording
-from engine.errors import ClipError, ForeignVoiceError, NoCloningError, TextTooLongError
+from engine.errors import ClipError, ForeignVoiceError, NoCloningError, TextError, TextTooLongError, VoiceError
 from engine.prompt import PromptBuilder, Reference, validate_text
 from engine.voices.book import ReadyVoice, VoicePrefix
 from engine.voices.clip_process import read_clip_apart
@@ -135,10 +135,13 @@ class VoiceMaker:
 
     @torch.inference_mode()
     def restore(self, name: str, stored: StoredVoice) -> ReadyVoice:
-        """The ready state that a file holds, as it is: nothing is computed. Raises ``ForeignVoiceError``."""
+        """The ready state that a file holds, as it is: nothing is computed. Raises ``VoiceError``."""
         problem = self.problem(stored.label)
-        if problem is None and not torch.equal(self._builder.system_block(stored.references), stored.rows):
-            problem = "it was made with another form of the prompt"
+        try:
+            if problem is None and not torch.equal(self._builder.system_block(stored.references), stored.rows):
+                problem = "it was made with another form of the prompt"
+        except TextError as error:
+            raise VoiceError(f"voice {name!r} is none of this model: {error}") from error
         found = memory_shapes(stored.memory, len(stored.rows) - 1)
         if problem is None and found != memory_shapes(self._empty, len(stored.rows) - 1):
             problem = "its memory has other shapes than this model's"

@@ -31,7 +31,7 @@ from engine.loading import load_parts
 from engine.speak import speak
 from engine.voices.book import ReadyVoice
 from engine.voices.clips import read_clip
-from engine.voices.files import load_voice, read_label
+from engine.voices.files import _content_hash, load_voice, read_label
 from engine.voices.folder import VoiceFolder
 from engine.voices.identity import model_identity
 from engine.voices.library import VoiceLibrary
@@ -443,6 +443,32 @@ class TestFiles:
         parts = load(folder)
         assert parts.info.voices == ("default",)
         assert "no voice of format" in str(parts.info.cloned[0].problem)
+        with pytest.raises(VoiceError):
+            parts.voices.ready("ada")
+
+    @pytest.mark.parametrize(
+        ("metadata", "tensors"),
+        [
+            ({"transcripts": "[" * 100_000}, {}),
+            ({"transcripts": '["One."]', "durations_s": "[NaN]"}, {}),
+            ({}, {"references.0.codes": torch.zeros(4, dtype=torch.int16)}),
+            ({}, {"references.0.codes": torch.full((4, 30), 30_000, dtype=torch.int16)}),
+            ({}, {"kv.keys": torch.zeros(1, 1, 2, 5, 16).to(torch.float8_e4m3fn)}),
+        ],
+        ids=["nested", "no length", "shape of codes", "codes of another size", "numbers"],
+    )
+    def test_a_file_made_to_disturb_disturbs_nobody(
+        self, path: Path, folder: Path, metadata: dict[str, str], tensors: dict[str, Tensor]
+    ) -> None:
+        """The hash is no secret: whoever makes a file can make it fit."""
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() | metadata
+        tensors = load_file(path) | tensors
+        metadata["content_hash"] = _content_hash(tensors, metadata)
+        save_file(tensors, path, metadata)
+        parts = load(folder)
+        parts.voices.warm()
+        json.dumps([voice.duration_s for voice in parts.info.cloned], allow_nan=False)
         with pytest.raises(VoiceError):
             parts.voices.ready("ada")
 
