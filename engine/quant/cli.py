@@ -14,6 +14,7 @@ EXAMPLES = """\
 examples:
   footlights quantize drama-3 drama-3-int4               experts 4 bits, the rest 8: the recommended choice
   footlights quantize drama-3 small --method gptq        codes chosen for what the model itself says
+  footlights quantize drama-3 small --method awq         large inputs get a finer grid
   footlights quantize drama-3 large --experts 8          8 bits throughout
   footlights serve --model drama-3-int4                  the copy is loaded like any checkpoint
 
@@ -37,7 +38,11 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--method", choices=METHODS, default="rtn", help="how 4-bit codes are chosen (rtn)")
     made.add_argument("--group", type=int, choices=GROUPS, default=64, help="inputs that share a 4-bit scale (64)")
     made.add_argument(
-        "--sentences", type=int, default=SENTENCES, metavar="N", help=f"that gptq lets the model say ({SENTENCES})"
+        "--sentences",
+        type=int,
+        default=SENTENCES,
+        metavar="N",
+        help=f"that gptq and awq let the model say ({SENTENCES})",
     )
     return made
 
@@ -68,8 +73,7 @@ def _run(arguments: argparse.Namespace) -> None:
     def make_rounding(folder: Path) -> Rounding:
         if arguments.method == "rtn":
             return to_nearest
-        with progress("speaking for calibration", arguments.sentences) as advance:
-            return calibrate(arguments.source, arguments.sentences, scheme, folder, advance)
+        return calibrate(arguments.source, arguments.sentences, scheme, folder, progress)
 
     count = tensor_count(arguments.source)
     with progress("quantising", count) as advance:

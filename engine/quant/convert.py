@@ -123,7 +123,7 @@ def _pieces(reader: CheckpointReader, shard: Shard, scheme: Scheme) -> Iterator[
         if part.is_packed:
             outputs, inputs = shape
             grid = (outputs, inputs // part.group_for(name, inputs))
-            codes, scales, offsets = component_names(name)
+            codes, scales, offsets, gains = component_names(name)
             if part.bits == 8:
                 yield Piece(codes, torch.int8, (outputs, inputs))
                 yield Piece(scales, torch.bfloat16, grid)
@@ -131,6 +131,8 @@ def _pieces(reader: CheckpointReader, shard: Shard, scheme: Scheme) -> Iterator[
                 yield Piece(codes, torch.uint8, (outputs, inputs // 2))
                 yield Piece(scales, torch.bfloat16, grid)
                 yield Piece(offsets, torch.bfloat16, grid)
+                if part.has_gains:
+                    yield Piece(gains, torch.bfloat16, (inputs,))
         else:
             yield Piece(name, _kept(reader.read(name)).dtype, shape)
 

@@ -23,12 +23,14 @@ class IntegerMatrix(Packed):
     """8 bits: ``codes * scales``. 4 bits: ``(code - 8) * scales + offsets``, two codes a byte.
 
     ``codes`` [O, I] int8, or [O, I / 2] uint8 with the first input in the low half; ``scales`` and ``offsets`` [O, G]
-    bfloat16, which is what the kernels read; 8 bits have one group and no offsets.
+    bfloat16, which is what the kernels read; 8 bits have one group and no offsets. ``gains`` [I] bfloat16, positive, or
+    None: the codes are those of a matrix whose inputs were multiplied with them before.
     """
 
     codes: Tensor
     scales: Tensor
     offsets: Tensor | None = None
+    gains: Tensor | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -53,13 +55,18 @@ class IntegerMatrix(Packed):
         else:
             codes = unpack_nibbles(self.codes).view(*self.scales.shape, -1)
             grouped = (codes.float() - MIDDLE) * scales + self.offsets.float()[..., None]
-        return grouped.view(self.shape).to(dtype)
+        matrix = grouped.view(self.shape)
+        return (matrix if self.gains is None else matrix * self.gains.float()).to(dtype)
 
     def problem(self) -> str | None:
         """What is wrong with the numbers in it, in words that follow its name; None if nothing is."""
         if not is_finite(self.scales):
             return "has scales that are not finite"
-        return None if self.offsets is None or is_finite(self.offsets) else "has offsets that are not finite"
+        if self.offsets is not None and not is_finite(self.offsets):
+            return "has offsets that are not finite"
+        if self.gains is not None and not (is_finite(self.gains) and bool((self.gains > 0).all())):
+            return "has gains that are not positive numbers"
+        return None
 
 
 @dataclass(frozen=True)

@@ -193,33 +193,38 @@ def experts(
     x: Tensor,
     chosen: Tensor,
     weights: Tensor,
-    gate_up: tuple[Tensor, Tensor, Tensor | None],
-    down: tuple[Tensor, Tensor, Tensor | None],
+    gate_up: tuple[Tensor, Tensor, Tensor | None, Tensor | None],
+    down: tuple[Tensor, Tensor, Tensor | None, Tensor | None],
 ) -> Tensor:
     """Weighted sum over the ``chosen`` [N, K] experts of each row of ``x`` [N, H] -> [N, H] in ``x``'s type.
 
-    ``weights`` [N, K]; ``gate_up`` and ``down``: codes, scales and offsets of the stacks [E, 2I, H] and [E, H, I].
+    ``weights`` [N, K]; ``gate_up`` and ``down``: codes, scales, offsets and gains of the stacks [E, 2I, H] and
+    [E, H, I].
     """
     (rows, hidden), per_row = x.shape, chosen.shape[1]
     inner = gate_up[1].shape[1] // 2
     middle = torch.empty(rows * per_row, inner, dtype=torch.float32, device=x.device)
     out = torch.empty_like(x)
     chosen, weights = chosen.contiguous(), weights.contiguous()
-    codes, scales, offsets = gate_up
+    codes, scales, offsets, gains = gate_up
+    # With gains of their own, experts see rows of their own: one for each pair.
+    seen = x if gains is None else (x[:, None] * gains.float()[chosen]).view(-1, hidden)
     _experts_in[triton.cdiv(inner, TILE_OUTPUTS), rows * per_row](
-        x.contiguous(),
+        seen.contiguous(),
         chosen,
         codes,
         scales,
         _or(offsets, scales),
         middle,
-        per_row,
+        rows * per_row // seen.shape[0],
         inner,
         hidden,
         scales.shape[2],
         **_shape(codes, hidden, scales.shape[2]),
     )
-    codes, scales, offsets = down
+    codes, scales, offsets, gains = down
+    if gains is not None:
+        middle *= gains[chosen].view_as(middle)
     _experts_out[triton.cdiv(hidden, TILE_OUTPUTS), rows](
         middle,
         chosen,

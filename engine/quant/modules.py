@@ -1,7 +1,7 @@
 """A decoder's large matrices as ``IntegerMatrix``: a linear layer and stacked experts.
 
-They are filled as storage holds them (buffers ``codes``, ``scales``, ``offsets``) and multiply by the reference until
-``prepare`` turns them into what the machine they lie on multiplies with.
+They are filled as storage holds them (buffers ``codes``, ``scales``, ``offsets``, ``gains``) and multiply by the
+reference until ``prepare`` turns them into what the machine they lie on multiplies with.
 
 Axes: E experts, O outputs, I inputs, G groups of inputs.
 """
@@ -20,38 +20,41 @@ from engine.quant.products import Product, ReferenceProduct, product
 from engine.quant.scheme import PartScheme, Scheme
 
 COMPONENTS = ("codes", "scales", "offsets")
+"""Those that have a row for each output."""
 
 
 class Stack(nn.Module):
     """Quantised matrices of one shape [.., O, I], their components stacked along the leading axes."""
 
-    def __init__(self, shape: Sequence[int], bits: int, group: int) -> None:
+    def __init__(self, shape: Sequence[int], bits: int, group: int, has_gains: bool = False) -> None:
         super().__init__()
         *lead, inputs = shape
+        gains = torch.ones(*lead[:-1], inputs, dtype=torch.bfloat16) if has_gains else None
         scales = torch.empty(*lead, inputs // group, dtype=torch.bfloat16)
         self.codes: Tensor
         self.scales: Tensor
         self.offsets: Tensor | None
+        self.gains: Tensor | None
         if bits == 8:
             self.register_buffer("codes", torch.empty(*lead, inputs, dtype=torch.int8))
         else:
             self.register_buffer("codes", torch.empty(*lead, inputs // 2, dtype=torch.uint8))
         self.register_buffer("scales", scales)
         self.register_buffer("offsets", None if bits == 8 else torch.empty_like(scales))
+        self.register_buffer("gains", gains)
 
     def matrix(self, *index: int) -> IntegerMatrix:
         """The matrix at ``index`` of the leading axes: views of the stack."""
-        return IntegerMatrix(
-            self.codes[index], self.scales[index], None if self.offsets is None else self.offsets[index]
-        )
+        more = (None if tensor is None else tensor[index] for tensor in (self.offsets, self.gains))
+        return IntegerMatrix(self.codes[index], self.scales[index], *more)
 
 
 class QuantisedLinear(Leaf):
     """A ``Linear`` with a quantised weight; a bias stays as it is."""
 
-    def __init__(self, shape: Sequence[int], bits: int, group: int, bias: nn.Parameter | None = None) -> None:
+    def __init__(self, weight: Stack, bias: nn.Parameter | None = None) -> None:
         super().__init__()
-        self.weight: Stack | None = Stack(shape, bits, group)
+        self.weight: Stack | None = weight
         self.bias = bias
         self._product: Product | None = None
 
@@ -84,8 +87,8 @@ class FewRows:
         from engine.quant import kernels  # see TritonProduct
 
         self.most_rows, self._kernels = kernels.MOST_ROWS, kernels
-        self._gate_up = (gate_up.codes, gate_up.scales, gate_up.offsets)
-        self._down = (down.codes, down.scales, down.offsets)
+        self._gate_up = (gate_up.codes, gate_up.scales, gate_up.offsets, gate_up.gains)
+        self._down = (down.codes, down.scales, down.offsets, down.gains)
 
     def __call__(self, x: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
         """See ``ExpertMixture.forward``."""
@@ -162,8 +165,7 @@ def install(decoder: Decoder, scheme: Scheme) -> None:
             continue
         replacement: nn.Module
         if isinstance(module, Linear):
-            shape = module.weight.shape
-            replacement = QuantisedLinear(shape, part.bits, part.group_for(path, shape[1]), module.bias)
+            replacement = QuantisedLinear(_stack(path, module.weight, part), module.bias)
         else:
             assert isinstance(module, Experts), path
             replacement = QuantisedExperts(*(_stack(path, weight, part) for weight in (module.gate_up, module.down)))
@@ -186,4 +188,4 @@ def quantised(decoder: nn.Module) -> Iterator[QuantisedLinear | QuantisedExperts
 
 
 def _stack(path: str, weight: Tensor, part: PartScheme) -> Stack:
-    return Stack(weight.shape, part.bits, part.group_for(path, weight.shape[-1]))
+    return Stack(weight.shape, part.bits, part.group_for(path, weight.shape[-1]), part.has_gains)

@@ -9,6 +9,7 @@ Axes: N rows, O outputs, I inputs, G groups of inputs.
 import math
 import warnings
 from abc import ABC, abstractmethod
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -154,6 +155,22 @@ class Int4Product(Product):
         return self._packed.nbytes + self._grid.nbytes
 
 
+class GainProduct(Product):
+    """Multiplies the input with gains [I], then goes on with another way."""
+
+    def __init__(self, rest: Product, gains: Tensor) -> None:
+        self._rest, self._gains = rest, gains.float()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """``x`` [.., I] -> [.., O]."""
+        return self._rest(x * self._gains).to(x.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of weights and gains."""
+        return self._rest.nbytes + self._gains.nbytes
+
+
 class TritonProduct(Product):
     """Our kernel for few rows; many rows unpack the weights into ``x``'s type first."""
 
@@ -179,6 +196,8 @@ class TritonProduct(Product):
 
 def product(matrix: IntegerMatrix) -> Product:
     """The fastest way to multiply with ``matrix`` where it lies."""
+    if matrix.gains is not None:
+        return GainProduct(product(replace(matrix, gains=None)), matrix.gains)
     if matrix.codes.device.type == "cuda":
         return TritonProduct(matrix)
     if matrix.codes.device.type == "cpu":

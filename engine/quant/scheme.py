@@ -15,7 +15,7 @@ QUANT_METHOD = "footlights"
 """``quantization_config.quant_method`` of what is written here."""
 GROUPS = (128, 64, 32)
 BITS = (4, 8, 16)
-METHODS = ("rtn", "gptq")
+METHODS = ("rtn", "gptq", "awq")
 
 _PARTS = (
     ("experts", re.compile(r"\.mlp\.experts\.\d+\.(gate|up|down)_proj\.weight$")),
@@ -63,6 +63,11 @@ class PartScheme:
         """Whether anything is quantised."""
         return self.bits < 16
 
+    @property
+    def has_gains(self) -> bool:
+        """Whether its matrices have gains of their inputs."""
+        return self.bits == 4 and self.method == "awq"
+
     def group_for(self, name: str, inputs: int) -> int:
         """Inputs that share a scale in a matrix of ``inputs`` columns. Raises ``ConfigError`` naming the matrix."""
         if self.bits == 8:
@@ -85,6 +90,11 @@ class Scheme:
     dense: PartScheme = field(default_factory=PartScheme)
     tower: PartScheme = field(default_factory=PartScheme)
     heads: PartScheme = field(default_factory=PartScheme)
+
+    @property
+    def has_gains(self) -> bool:
+        """Whether any part's matrices have gains of their inputs."""
+        return any(getattr(self, part.name).has_gains for part in fields(self))
 
     def of_tensor(self, name: str) -> PartScheme:
         """Of a tensor of a checkpoint, by its name there."""

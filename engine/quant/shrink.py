@@ -1,4 +1,4 @@
-"""A decoder in memory, quantised in place by rounding to the nearest: for trials and measurements.
+"""A decoder in memory, quantised in place by rounding to the nearest (gains stay 1): for trials and measurements.
 
 Checkpoints are quantised file by file by ``engine/quant/convert.py``.
 """

@@ -1,4 +1,4 @@
-"""``IntegerMatrix`` in the files of a checkpoint: ``X.weight`` as ``X.codes``, ``X.scales`` and ``X.offsets``."""
+"""``IntegerMatrix`` in a checkpoint's files: ``X.weight`` as ``X.codes``, ``X.scales``, ``X.offsets``, ``X.gains``."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ from engine.quant.integer import IntegerMatrix
 from engine.quant.scheme import Scheme
 
 
-def component_names(name: str) -> tuple[str, str, str]:
-    """Names of codes, scales and offsets of tensor ``name``."""
+def component_names(name: str) -> tuple[str, str, str, str]:
+    """Names of codes, scales, offsets and gains of tensor ``name``."""
     base = name.removesuffix(".weight")
-    return f"{base}.codes", f"{base}.scales", f"{base}.offsets"
+    return f"{base}.codes", f"{base}.scales", f"{base}.offsets", f"{base}.gains"
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class IntegerForm:
         if not part.is_packed:
             return None
         outputs, inputs = shape
-        codes, scales, offsets = component_names(name)
+        codes, scales, offsets, gains = component_names(name)
         grid = (outputs, inputs // part.group_for(name, inputs))
         check(scales, headers, grid, (torch.bfloat16,))
         if part.bits == 8:
@@ -36,7 +36,10 @@ class IntegerForm:
             return _Stored((codes, scales))
         check(codes, headers, (outputs, inputs // 2), (torch.uint8,))
         check(offsets, headers, grid, (torch.bfloat16,))
-        return _Stored((codes, scales, offsets))
+        if not part.has_gains:
+            return _Stored((codes, scales, offsets))
+        check(gains, headers, (inputs,), (torch.bfloat16,))
+        return _Stored((codes, scales, offsets, gains))
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,10 @@ def stack_of(bits: int, group: int, shape: tuple[int, int, int]) -> Stack:
     return stack
 
 
+def random_gains(*shape: int) -> Tensor:
+    return torch.logspace(-0.5, 0.5, torch.Size(shape).numel()).view(shape)[..., torch.randperm(shape[-1])].bfloat16()
+
+
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize(("bits", "group", "outputs"), SHAPES)
 def test_linear_equals_the_reference(bits: int, group: int, outputs: int, rows: int) -> None:
@@ -71,6 +75,16 @@ def test_experts_equal_one_after_the_other(bits: int, groups: tuple[int, int]) -
     chosen = torch.tensor([[0, 4], [3, 1], [4, 4]])
     expected = ExpertMixture.forward(QuantisedExperts(gate_up, down), x, chosen, weights)
     torch.testing.assert_close(FewRows(gate_up, down)(x, chosen, weights), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_experts_have_gains_of_their_own() -> None:
+    gate_up, down = stack_of(4, 32, (5, 192, 64)), stack_of(4, 32, (5, 64, 96))
+    gate_up.gains, down.gains = random_gains(5, 64), random_gains(5, 96)
+    x, weights = torch.randn(3, 64), torch.rand(3, 2)
+    chosen = torch.tensor([[0, 4], [3, 1], [4, 4]])
+    expected = ExpertMixture.forward(QuantisedExperts(gate_up, down), x, chosen, weights)
+    out = FewRows(gate_up, down)(x, chosen, weights)
+    torch.testing.assert_close(out, expected, atol=1e-4 * float(expected.std()), rtol=1e-4)
 
 
 def test_a_row_does_not_depend_on_its_neighbours() -> None:

@@ -1,5 +1,6 @@
 """Quantised matrices: what codes stand for; fast products against the reference, a decoder against the exact one."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from engine.quant.integer import Grid, IntegerMatrix, pack_nibbles, round_to_nea
 from engine.quant.modules import QuantisedExperts, QuantisedLinear, prepare
 from engine.quant.products import (
     MOST_PACKED_ROWS,
+    GainProduct,
     Int4Product,
     Int8Product,
     LargeInt8Product,
@@ -135,6 +137,15 @@ def test_a_scale_that_is_no_number_is_a_problem() -> None:
         assert name in (IntegerMatrix(**broken).problem() or "")
 
 
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, 0.0, -1.0])
+def test_a_gain_that_is_not_positive_is_a_problem(value: float) -> None:
+    gains = torch.ones(64, dtype=torch.bfloat16)
+    matrix = replace(round_to_nearest(torch.randn(4, 64), 4, 32), gains=gains)
+    assert matrix.problem() is None
+    gains[5] = value
+    assert "gains" in (matrix.problem() or "")
+
+
 # Products
 
 
@@ -152,6 +163,23 @@ def test_fast_products_equal_the_reference(count: int, bits: int, group: int, ou
     assert out.shape == (1, count, outputs)
     # The result is rounded to bfloat16, an eighth of a thousandth of the largest; so are weights of many rows.
     torch.testing.assert_close(out.float(), expected, atol=4e-3 * float(expected.std()), rtol=1.2e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("count", [1, 90])
+def test_gains_meet_the_input(count: int, dtype: torch.dtype) -> None:
+    gains = torch.logspace(-0.5, 0.5, 192)[torch.randperm(192)].bfloat16()
+    matrix = replace(round_to_nearest(torch.randn(65, 192) / gains.float(), 4, 32), gains=gains)
+    x = torch.randn(1, count, 192).to(torch.bfloat16)
+    fast = product(matrix)
+    assert isinstance(fast, GainProduct)
+    out, expected = fast(x.to(dtype)), ReferenceProduct(matrix)(x.float())
+    plain = ReferenceProduct(replace(matrix, gains=None))(x.float() * gains.float())
+    torch.testing.assert_close(expected, plain, atol=1e-3, rtol=1e-4)
+    assert out.dtype == dtype
+    # Behind the gains the input is rounded to bfloat16, too.
+    torch.testing.assert_close(out.float(), expected, atol=1e-2 * float(expected.std()), rtol=1.2e-2)
+    assert fast.nbytes == product(replace(matrix, gains=None)).nbytes + 4 * 192
 
 
 @pytest.mark.skipif(not multiplies_bytes(), reason="this processor has no sums of byte products")
@@ -189,7 +217,7 @@ def test_rows_the_int8_kernel_would_read_beyond_use_the_reference() -> None:
 
 
 def test_a_scheme_survives_its_file_form() -> None:
-    scheme = Scheme(PartScheme(4, 32, "gptq"), EIGHT, KEPT, FOUR)
+    scheme = Scheme(PartScheme(4, 32, "gptq"), EIGHT, KEPT, PartScheme(4, 64, "awq"))
     assert Scheme.from_dict(scheme.to_dict()) == scheme
 
 

@@ -18,12 +18,14 @@ from engine.checkpoint.writer import ShardWriter
 from engine.errors import ConfigError, FootlightsError, WeightsError
 from engine.model.decoder import Decoder
 from engine.quant import cli
-from engine.quant.calibrated import Calibrated
+from engine.quant.awq import awq, find_gains, no_gains
+from engine.quant.calibrated import Calibrated, gains_for
 from engine.quant.convert import PROGRESS_FILE, QuantiseError, quantise
 from engine.quant.gptq import gptq
-from engine.quant.inputs import input_name, record_inputs
+from engine.quant.inputs import record_inputs
 from engine.quant.integer import IntegerMatrix, round_to_nearest
-from engine.quant.modules import QuantisedExperts, QuantisedLinear
+from engine.quant.modules import QuantisedExperts, QuantisedLinear, prepare
+from engine.quant.places import input_name
 from engine.quant.scheme import KEPT, PartScheme, Scheme
 from engine.quant.shrink import shrink
 from engine.quant.takes import Recorded
@@ -380,3 +382,101 @@ def test_gptq_makes_a_whole_model_closer(tmp_path: Path, rows: Tensor) -> None:
         made = outputs(load_decoder(tmp_path / name)[0], rows)
         errors[name] = sum(float((a - b).pow(2).mean()) for a, b in zip(made, wanted, strict=True))
     assert errors["gptq"] < 0.8 * errors["rtn"]
+
+
+# AWQ
+
+
+def outliers(outputs: int = 48) -> tuple[Tensor, Tensor, Tensor]:
+    """A weight [O, 128], and inputs seen [600, 128] and new [200, 128], of which a few are a hundred times the rest."""
+    torch.manual_seed(4)
+    sizes = torch.ones(128)
+    sizes[[3, 40, 77]] = 100
+    return torch.randn(outputs, 128), torch.randn(600, 128) * sizes, torch.randn(200, 128) * sizes
+
+
+def lost(matrix: IntegerMatrix, weight: Tensor, inputs: Tensor) -> float:
+    return float((inputs @ (matrix.dequantise() - weight).t()).pow(2).mean())
+
+
+def test_awq_is_far_closer_than_the_nearest_where_a_few_inputs_are_large() -> None:
+    weight, seen, new = outliers()
+    gains = find_gains(weight, seen, 64)
+    assert float(gains[3]) < 0.5 * float(gains[4]), "large inputs are made smaller, their weights larger"
+    assert lost(awq(weight, seen, gains, 64), weight, new) < 0.3 * lost(round_to_nearest(weight, 4, 64), weight, new)
+
+
+def test_gains_and_shares_are_each_of_use() -> None:
+    weight, seen, new = outliers()
+    gains = find_gains(weight, seen, 64)
+    nothing = lost(awq(weight, seen[:0], no_gains(128), 64), weight, new)
+    assert lost(awq(weight, seen[:0], gains, 64), weight, new) < 0.4 * nothing
+    assert lost(awq(weight, seen, no_gains(128), 64), weight, new) < 0.98 * nothing
+
+
+def test_awq_never_loses_more_than_the_nearest_on_what_it_knows() -> None:
+    torch.manual_seed(5)
+    for _ in range(5):
+        weight, seen = torch.randn(24, 64), torch.randn(300, 64)
+        gains = find_gains(weight, seen, 64)
+        assert lost(awq(weight, seen, gains, 64), weight, seen) <= lost(round_to_nearest(weight, 4, 64), weight, seen)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_awq_with_few_inputs_is_no_disaster(count: int) -> None:
+    weight, seen, new = outliers()
+    seen = seen[:count]
+    seen[:, 9:20] = 0
+    gains = find_gains(weight, seen, 32)
+    matrix, nearest = awq(weight, seen, gains, 32), round_to_nearest(weight, 4, 32)
+    assert matrix.problem() is None
+    assert lost(matrix, weight, new) < 4 * lost(nearest, weight, new)
+    if not count:
+        assert torch.equal(matrix.dequantise(), nearest.dequantise())
+
+
+def awq_of(folder: Path, rows: Tensor, scheme: Scheme) -> None:
+    exact = load_decoder(SOURCE)[0]
+    take = Recorded(rows[0], None, torch.ones(rows.shape[1], dtype=torch.bool))
+    inputs = record_inputs(exact, [take], lambda path: scheme.of_module(path).bits == 4)
+    rounding = Calibrated(inputs, gains_for(exact, inputs, scheme, lambda: None))
+    assert any(float(gains.max()) > float(gains.min()) for gains in rounding.gains.values())
+    quantise(SOURCE, folder, scheme, lambda folder: rounding)
+
+
+def test_awq_makes_a_whole_model_closer(tmp_path: Path, rows: Tensor) -> None:
+    awq_of(tmp_path / "awq", rows, Scheme(*[PartScheme(4, 64, "awq")] * 4))
+    quantise(SOURCE, tmp_path / "rtn", Scheme(*[FOUR] * 4))
+    wanted = outputs(load_decoder(SOURCE)[0], rows)
+    errors = {}
+    for name in ("awq", "rtn"):
+        made = outputs(load_decoder(tmp_path / name)[0], rows)
+        errors[name] = sum(float((a - b).pow(2).mean()) for a, b in zip(made, wanted, strict=True))
+    assert errors["awq"] < 0.95 * errors["rtn"]
+
+
+def test_a_model_with_gains_computes_fast_what_the_reference_does(tmp_path: Path, rows: Tensor) -> None:
+    awq_of(tmp_path / "awq", rows, Scheme(PartScheme(4, 64, "awq"), EIGHT, EIGHT, EIGHT))
+    slow, fast = load_decoder(tmp_path / "awq")[0], prepare(load_decoder(tmp_path / "awq")[0])
+    with torch.inference_mode():
+        expected, out = (model.prefill(rows, model.allocate(1)) for model in (slow, fast))
+    assert float((out - expected).abs().median()) < 0.03 * float(expected.std())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda tensors, name: tensors.pop(name), "gains is missing"),
+        (lambda tensors, name: tensors[name].mul_(2), "other gains than the matrices with the same inputs"),
+        (lambda tensors, name: tensors[name].zero_(), "gains that are not positive"),
+        (lambda tensors, name: tensors.update({name: tensors[name][:-1].clone()}), r"gains has shape \[\d+\], not"),
+    ],
+)
+def test_gains_that_do_not_fit_are_refused(
+    tmp_path: Path, rows: Tensor, change: Callable[[dict[str, Tensor], str], Any], message: str
+) -> None:
+    folder, name = tmp_path / "awq", "model.language_model.layers.0.mlp.experts.0.up_proj.gains"
+    awq_of(folder, rows, Scheme(experts=PartScheme(4, 64, "awq")))
+    change_tensors(folder, lambda tensors: change(tensors, name) if name in tensors else None)
+    with pytest.raises(WeightsError, match=message):
+        load_decoder(folder)
