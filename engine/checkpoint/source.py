@@ -66,9 +66,9 @@ def model_name(folder: Path) -> str:
 
 
 def _cached(wanted: Repository) -> Path | None:
-    """Its folder in the cache, if all of it is there."""
+    """Its folder in the cache, if all of it is there. Raises ``DownloadError`` for a name the hub does not allow."""
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import IncompleteSnapshotError, LocalEntryNotFoundError
+    from huggingface_hub.errors import HFValidationError, IncompleteSnapshotError, LocalEntryNotFoundError
 
     try:
         found = snapshot_download(
@@ -76,6 +76,10 @@ def _cached(wanted: Repository) -> Path | None:
         )
     except (LocalEntryNotFoundError, IncompleteSnapshotError):
         return None
+    except HFValidationError as error:
+        raise DownloadError(
+            f"there is no folder {wanted.name!r} here, and the hub has no such names: {error}"
+        ) from error
     return Path(found)
 
 

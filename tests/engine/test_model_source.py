@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from engine.checkpoint.source import Repository, find_model, model_name, repository
+from engine.errors import DownloadError
 from engine.manifest import Manifest
 
 FIRST, SECOND = "a" * 40, "b" * 40
@@ -269,3 +270,9 @@ def test_a_folder_that_is_here_comes_before_a_repository(tmp_path: Path, monkeyp
     (tmp_path / "fishaudio/drama-3").mkdir(parents=True)
     assert repository("fishaudio/drama-3") is None
     assert model_name(tmp_path / "fishaudio/drama-3") == "drama-3"
+
+
+@pytest.mark.parametrize("name", ["org/two..dots", "org/name.git", "org/name-", f"{'x' * 60}/{'y' * 60}"])
+def test_a_name_the_hub_does_not_allow(name: str) -> None:
+    with pytest.raises(DownloadError, match="no folder .* the hub has no such names"):
+        find_model(name)
