@@ -272,7 +272,7 @@ def test_a_folder_that_is_here_comes_before_a_repository(tmp_path: Path, monkeyp
     assert model_name(tmp_path / "fishaudio/drama-3") == "drama-3"
 
 
-@pytest.mark.parametrize("name", ["org/two..dots", "org/name.git", "org/name-", f"{'x' * 60}/{'y' * 60}"])
+@pytest.mark.parametrize("name", ["org/two..dots", "org/name.git", "org/name-"])
 def test_a_name_the_hub_does_not_allow(name: str) -> None:
     with pytest.raises(DownloadError, match="no folder .* the hub has no such names"):
         find_model(name)
