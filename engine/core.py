@@ -1,6 +1,6 @@
 """Shared nouns of the engine: what is asked of it and what it answers. No tensors of the model, no I/O."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 import numpy as np
@@ -187,6 +187,28 @@ def real_time_factor(compute_s: float, audio_s: float) -> float:
 
 
 @dataclass(frozen=True)
+class Tally:
+    """What was done in vain or again since the engine was made; cheap to read after every step. Only grows."""
+
+    retries: int = 0
+    """Turns made again with other random numbers, because what the model gave was no speech."""
+    revisions: int = 0
+    """Carried out."""
+    discarded_frames: int = 0
+    """Frames that were made and then thrown away; not among ``EngineStats.frames``."""
+    withdrawn_guesses: int = 0
+    """Turns begun on a guess that nobody had heard when there was much more to say, and that were begun anew."""
+    duds: int = 0
+    """Turns that ended without a sound, or too soon for their text."""
+    runaways: int = 0
+    """Turns that did not end, stood still or dragged."""
+
+    def since(self, before: "Tally") -> "Tally":
+        """What was added after ``before``."""
+        return Tally(**{f.name: getattr(self, f.name) - getattr(before, f.name) for f in fields(self)})
+
+
+@dataclass(frozen=True)
 class EngineStats:
     """Totals since the engine was made."""
 
@@ -203,11 +225,7 @@ class EngineStats:
     """Rows prefilled, those of voices included."""
     memory_bytes: int
     """Bytes the open utterances and the ready voices hold."""
-    retries: int = 0
-    """Turns made again with other random numbers, because the model had said nothing."""
-    revisions: int = 0
-    discarded_frames: int = 0
-    """Frames that were made and then thrown away, because the text had changed; not among ``frames``."""
+    tally: Tally = field(default_factory=Tally)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from engine.core import (
     Notice,
     Recording,
     Revised,
+    Tally,
     Utterance,
 )
 from engine.errors import (
@@ -126,7 +127,8 @@ class Engine:
         self._sequences: dict[str, Sequence] = {}
         self._outbox: list[EngineEvent] = []
         self._ended: dict[type[EngineEvent], int] = {Finished: 0, Cancelled: 0, Failed: 0}
-        self._frames = self._samples = self._steps = self._revisions = self._discarded_frames = self._retries = 0
+        self.tally = Tally()
+        self._frames = self._samples = self._steps = 0
         self._compute_s = 0.0
         self._step_s = 0.0
         """Running mean of a step's time, at the batch of late."""
@@ -218,9 +220,7 @@ class Engine:
             memory_bytes=self.runner.nbytes
             + self._voices.nbytes
             + sum(sequence.tape.nbytes for sequence in self._sequences.values()),
-            retries=self._retries,
-            revisions=self._revisions,
-            discarded_frames=self._discarded_frames,
+            tally=self.tally,
         )
 
     # Voices
@@ -285,7 +285,9 @@ class Engine:
         for sequence in list(self._sequences.values()):
             with self._guard(sequence):
                 if sequence.stream.would_restart:
-                    self._take_back(sequence, sequence.tape.restart(sequence.samples - sequence.held_samples))
+                    left = sequence.tape.restart(sequence.samples - sequence.held_samples)
+                    self._take_back(sequence, left)
+                    self._count(withdrawn_guesses=left is not None)
                 sequence.stream.situate(self._scheduler.lead_s(sequence.name), reserve_s)
 
     @property
@@ -349,12 +351,10 @@ class Engine:
                     raise frame
                 news = sequence.stream.accept(frame)
                 sequence.tape.end(Made(guide, frame, sequence.track.pending, news))
-                if news.fault is Fault.RUNAWAY:
-                    raise SpeechError("the model did not end its turn")
-                if news.fault is Fault.DUD:
-                    self._retry(sequence)
-                else:
+                if news.fault is None:
                     spoken.append((sequence, news))
+                else:
+                    self._retry(sequence, news.fault)
         return spoken
 
     def _vocode(self, spoken: list[tuple[Sequence, Spoken]]) -> None:
@@ -385,7 +385,7 @@ class Engine:
         self._outbox.append(Revised(sequence.name, start, rewound.kept_to, rewound.resumes_at, at))
         if rewound.words:
             self._outbox.append(AudioChunk(sequence.name, at, np.zeros(0, np.float32), rewound.words))
-        self._revisions += 1
+        self._count(revisions=1)
 
     def _take_back(self, sequence: Sequence, left: tuple[int, int] | None) -> None:
         """Count what was undone: the samples that are left, and the frames taken back."""
@@ -398,17 +398,24 @@ class Engine:
         self._scheduler.retract(sequence.name, void / self.info.sample_rate)
         self._samples -= void
         self._frames -= frames
-        self._discarded_frames += frames
+        self._count(discarded_frames=frames)
 
-    def _retry(self, sequence: Sequence) -> None:
-        """Make a turn of which nothing was heard again, with other random numbers."""
+    def _count(self, **more: int) -> None:
+        self.tally = replace(self.tally, **{name: getattr(self.tally, name) + n for name, n in more.items()})
+
+    def _retry(self, sequence: Sequence, fault: Fault) -> None:
+        """Make a turn that was no speech again, with other random numbers, if nothing of it was given out.
+
+        Raises ``SpeechError`` otherwise, and where that did not help: part of the text was not spoken.
+        """
+        self._count(**{"duds" if fault is Fault.DUD else "runaways": 1})
         left = sequence.tape.restart(sequence.samples - sequence.held_samples)
         if left is None or sequence.retries_left == 0:
-            raise SpeechError("the model ended its turn without a sound")
+            raise SpeechError(f"the model {fault.value}")
         self._take_back(sequence, left)
         sequence.retries_left -= 1
         sequence.retries += 1
-        self._retries += 1
+        self._count(retries=1)
         sequence.track.sampler.reseed()
 
     def _hand_out(self, sequence: Sequence, chunk: AudioChunk) -> None:

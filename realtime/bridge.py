@@ -169,6 +169,8 @@ class Bridge:
             self._metrics.step_seconds.observe(report.step_s)
             if self.info is not None and any(isinstance(event, AudioChunk) for event in report.events):
                 self._metrics.step_frame_share.observe(1000 * report.step_s / self.info.frame_ms)
+        if report.tally is not None:
+            self._metrics.add_tally(report.tally)
         if report.info is not None and report.info != self.info:
             self.info = report.info
             self.on_info(report.info)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from engine.core import EngineEvent, Explanation, ModelInfo, Recording, Utterance
+from engine.core import EngineEvent, Explanation, ModelInfo, Recording, Tally, Utterance
 
 # ---------------------------------------------------------------------------------------------- gateway to worker
 
@@ -205,3 +205,5 @@ class Report:
     answers: tuple[VoiceAnswer, ...] = ()
     info: ModelInfo | None = None
     """The model, if its voices have changed or were asked for."""
+    tally: Tally | None = None
+    """What this turn added to the engine's, if anything."""

@@ -2,6 +2,8 @@
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from engine.core import Tally
+
 SECONDS_TO_FIRST_AUDIO = (0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4, 0.6, 0.8, 1.2, 2.0, 4.0, 8.0)
 SECONDS_TO_STOP = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28)
 SHARES_OF_FRAME = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 4.0)
@@ -22,6 +24,11 @@ class Metrics:
         self.cancels = self._counter("cancels", "Contexts cut short by their client or by its loss", "cause")
         self.revisions = self._counter("revisions", "Revisions given to the engine; kind: client or skip", "kind")
         self.void_audio_seconds = self._counter("void_audio_seconds", "Audio made and then revised")
+        self.engine_revisions = self._counter("engine_revisions", "Revisions carried out by the engine")
+        self.discarded_frames = self._counter("discarded_frames", "Frames made and thrown away by the engine")
+        self.withdrawn_guesses = self._counter("withdrawn_guesses", "Turns begun too early, unheard, and begun anew")
+        self.speech_faults = self._counter("speech_faults", "Turns that were no speech; kind: dud or runaway", "kind")
+        self.turn_retries = self._counter("turn_retries", "Turns that were no speech and were made again")
         self.text_characters = self._counter("text_characters", "Characters appended")
         self.audio_seconds = self._counter("audio_seconds", "Audio made for listeners")
         self.underruns = self._counter("underruns", "A listener ran dry; cause: engine, text or reader", "cause")
@@ -45,6 +52,15 @@ class Metrics:
             "worker_down_seconds", "Worker lost until the next one was warm", (0.25, 0.5, 1, 2, 3, 5, 10, 30, 60)
         )
         self.command_queue = self._gauge("command_queue", "Commands not yet on the pipe to the worker")
+
+    def add_tally(self, tally: Tally) -> None:
+        """Count what a worker's engine has done since it told last."""
+        self.engine_revisions.inc(tally.revisions)
+        self.discarded_frames.inc(tally.discarded_frames)
+        self.withdrawn_guesses.inc(tally.withdrawn_guesses)
+        self.speech_faults.labels("dud").inc(tally.duds)
+        self.speech_faults.labels("runaway").inc(tally.runaways)
+        self.turn_retries.inc(tally.retries)
 
     def render(self) -> bytes:
         """The text exposition of all of them."""

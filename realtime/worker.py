@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, cast
 
-from engine.core import Cancelled, EngineEvent, Failed, Finished, Revised, Utterance
+from engine.core import Cancelled, EngineEvent, Failed, Finished, Revised, Tally, Utterance
 from engine.errors import ConfigError, FootlightsError, UnknownUtteranceError
 from realtime.commands import (
     STALE,
@@ -75,6 +75,9 @@ class EngineLike(VoiceEngine, ExplainEngine, Protocol):
 
     def resume(self, utterance_id: str) -> None:
         """End of a pause."""
+
+    tally: Tally
+    """What was done in vain or again so far."""
 
     def idle_s(self) -> float | None:
         """Seconds until `step` would do or return anything: 0 now, None not before the next call of another method."""
@@ -184,6 +187,7 @@ def run(connection: Connection, engine: EngineLike) -> None:
     lengths = TextLengths()
     desk = VoiceDesk(engine)
     explainer = Explainer(engine)
+    told = Tally()
     while True:
         events: list[WorkerEvent] = []
         probe = None
@@ -216,8 +220,9 @@ def run(connection: Connection, engine: EngineLike) -> None:
             events += made
         events += explainer.step()
         answers, info = desk.collect()
-        if events or probe is not None or step_s is not None or answers or info is not None:
-            connection.send(Report(tuple(events), step_s, probe, answers, info))
+        tally, told = None if engine.tally == told else engine.tally.since(told), engine.tally
+        if events or probe is not None or step_s is not None or answers or info is not None or tally is not None:
+            connection.send(Report(tuple(events), step_s, probe, answers, info, tally))
 
 
 def carry_out(engine: EngineLike, command: Command, lengths: TextLengths) -> list[WorkerEvent]:

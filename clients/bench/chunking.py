@@ -130,7 +130,7 @@ def speak(parts: Parts, arm: Arm, text: str, voice: str, tokens_per_s: float, se
                     raise ConfigError(f"{arm.name}: cancelled")
     samples = np.concatenate([arrival.samples for arrival in timeline.arrivals])
     stats = engine.stats()
-    return Spoken(text, timeline, samples, stats.frames, stats.discarded_frames, stats.compute_s)
+    return Spoken(text, timeline, samples, stats.frames, stats.tally.discarded_frames, stats.compute_s)
 
 
 def _sampling(parts: Parts, seed: int) -> SamplingParams:

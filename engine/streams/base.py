@@ -59,12 +59,10 @@ class Frame:
 
 
 class Fault(Enum):
-    """What a model did that is no speech."""
+    """What a model did that is no speech, in words that go on from "the model"."""
 
-    DUD = "dud"
-    """It ended before it had said anything."""
-    RUNAWAY = "runaway"
-    """It did not end."""
+    DUD = "ended its turn before it could have said it"
+    RUNAWAY = "did not go on in its turn, or did not end it"
 
 
 @dataclass(frozen=True)

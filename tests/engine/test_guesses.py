@@ -48,7 +48,7 @@ def test_every_word_is_spoken_once_however_it_comes(gap_s: float) -> None:
     times = [(word.start_ms, word.end_ms) for word in opened.words("u")]
     assert all(before[1] <= after[0] for before, after in zip(times, times[1:], strict=False))
     stats = opened.engine.stats()
-    assert stats.discarded_frames <= 0.15 * stats.frames
+    assert stats.tally.discarded_frames <= 0.15 * stats.frames
     assert len(opened.audio("u")) == 1200 * stats.frames
 
 
@@ -96,7 +96,7 @@ def test_a_guess_nobody_has_heard_is_begun_anew_when_twice_as_much_is_there() ->
     assert not opened.events
     opened.engine.append_text("u", "together through the whole town ")
     opened.step()
-    assert opened.engine.stats().discarded_frames == 1
+    assert opened.engine.stats().tally.discarded_frames == 1
     assert len(opened.engine._sequences["u"].stream.place().words) > 6
 
 
@@ -133,7 +133,7 @@ class TestNoSpeech:
         spoken = self.speak(monkeypatch, chain(repeat(True, duds), repeat(False, 12), repeat(True)))
         ending = spoken.ending("u")
         assert isinstance(ending, Finished)
-        assert (ending.retries, spoken.engine.stats().retries) == (duds, duds)
+        assert (ending.retries, spoken.engine.stats().tally.retries) == (duds, duds)
         assert ending.frames in (11, 12)
         assert [word.text for word in spoken.words("u")] == ["Good", "friends", "walked", "home."]
 

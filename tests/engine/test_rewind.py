@@ -354,9 +354,9 @@ class TestRandomRevisions:
                 start, sentence(random.Random(i), 8) + " and so on, and on.", min(heard, len(listener.samples))
             )
         stats = listener.stage.engine.stats()
-        assert stats.revisions == revisions
+        assert stats.tally.revisions == revisions
         # A revision throws away no more than the lead, and after the first that is made anew at most once.
-        assert stats.discarded_frames <= revisions * REVISED_LEAD_S * 20
+        assert stats.tally.discarded_frames <= revisions * REVISED_LEAD_S * 20
         listener.finish()
         assert listener.spoken_text() == written(listener.text)
 

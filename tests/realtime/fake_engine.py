@@ -26,6 +26,7 @@ from engine.core import (
     ReadPiece,
     Recording,
     Revised,
+    Tally,
     Utterance,
     WordTiming,
 )
@@ -90,6 +91,7 @@ class FakeEngine:
         self._frames_per_word = frames_per_word
         self._voices: dict[str, Voice] = {}
         self._events: list[EngineEvent] = []
+        self.tally = Tally()
 
     def add(self, utterance: Utterance) -> None:
         if utterance.voice not in self.info.voices:
@@ -149,6 +151,7 @@ class FakeEngine:
         voice.queued_samples = end
         voice.sent_samples = min(voice.sent_samples, end)
         self._events.append(Revised(utterance_id, start, kept_to, resumes_at, voice.sent_samples))
+        self.tally = replace(self.tally, revisions=self.tally.revisions + 1)
         self._read(voice, is_complete=voice.is_finished)
 
     def flush(self, utterance_id: str) -> None:

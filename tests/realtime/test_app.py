@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from engine.core import Tally
 from engine.errors import ConfigError
 from realtime.app import WEB_FOLDER, make_server
 from realtime.crew import WorkerSettings
@@ -60,6 +61,23 @@ def test_metrics_of_two_servers_are_apart() -> None:
     one.worker_restarts.inc()
     assert b"footlights_worker_restarts_total 1.0" in one.render()
     assert b"footlights_worker_restarts_total 0.0" in two.render()
+
+
+def test_what_an_engine_did_again_adds_up() -> None:
+    metrics = Metrics()
+    before = Tally(retries=1, duds=2)
+    now = Tally(retries=3, revisions=4, discarded_frames=5, withdrawn_guesses=6, duds=9, runaways=8)
+    for tally in (before, now.since(before)):
+        metrics.add_tally(tally)
+    for name, value in {
+        "turn_retries_total": 3,
+        "engine_revisions_total": 4,
+        "discarded_frames_total": 5,
+        "withdrawn_guesses_total": 6,
+        'speech_faults_total{kind="dud"}': 9,
+        'speech_faults_total{kind="runaway"}': 8,
+    }.items():
+        assert f"footlights_{name} {value}.0\n".encode() in metrics.render()
 
 
 class TestPage:

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from engine.core import AudioChunk, Failed, Finished, Utterance
+from engine.core import AudioChunk, Failed, Finished, Revised, Utterance
 from realtime.bridge import Bridge
-from realtime.commands import Abort, Add, AppendText, Finish, WorkerEvent
+from realtime.commands import Abort, Add, AppendText, Finish, Revise, WorkerEvent
 from realtime.crew import Worker, WorkerSettings, WorkerStartError
 from realtime.metrics import Metrics
 from tests.realtime.running import until
@@ -33,7 +33,7 @@ class Ear:
         self.events.append(event)
         if isinstance(event, AudioChunk):
             self.has_spoken.set()
-        else:
+        elif not isinstance(event, Revised):
             self.end.set_result(event)
 
     async def speaking(self) -> None:
@@ -103,6 +103,22 @@ async def test_after_an_abort_the_listener_hears_nothing(bridge: Bridge) -> None
     assert len(ear.events) == count
     stops = bridge._metrics.registry.get_sample_value("footlights_stop_seconds_count")
     assert stops == 1
+
+
+async def test_what_the_engine_does_again_is_counted_across_workers(bridge: Bridge) -> None:
+    def revisions() -> float | None:
+        return bridge._metrics.registry.get_sample_value("footlights_engine_revisions_total")
+
+    for count in (1, 2):
+        ear = say(bridge, "u", "one two ", is_all=False)
+        for command in (Revise("u", 4, "three ", 0.0, 8, 1), Finish("u")):
+            bridge.submit(command)
+        assert isinstance(await ear.ended(), Finished)
+        assert revisions() == count
+        assert bridge.worker_pid is not None
+        os.kill(bridge.worker_pid, signal.SIGKILL)
+        await until(lambda: not bridge.is_ready, PATIENCE_S)
+        await until(lambda: bridge.is_ready, PATIENCE_S)
 
 
 async def test_a_listener_that_fails_does_not_disturb_the_others(bridge: Bridge) -> None:
