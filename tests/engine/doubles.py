@@ -40,6 +40,7 @@ from engine.runner import Runner
 from engine.scheduler import Scheduler
 from engine.streams.aligned import AlignedSettings, AlignedStream
 from engine.streams.base import TextStream
+from engine.streams.guards import GuardSettings
 from engine.streams.turn_speech import AlignedTurn, GuessedTurn, TurnSettings
 from engine.streams.turns import Guessing, TurnStream
 from engine.text.reader import Reader
@@ -286,8 +287,12 @@ def stage(
     max_lead_s: float = math.inf,
     limits: ContextLimits | None = None,
     guessing: Guessing | None = None,
+    guards: GuardSettings | None = None,
 ) -> Stage:
-    """An engine on the mock decoder; with ``guessing``, in turns that see their own symbols."""
+    """An engine on the mock decoder; with ``guessing``, in turns that see their own symbols.
+
+    Without ``guards``, no turn is too short: the mock decoder draws the ends of turns without a thought.
+    """
     config = small_config(is_aligned or guessing is not None)
     decoder, codec, clock = MockDecoder(config), SumCodec(), FakeClock()
     runner = Runner(cast(Decoder, decoder), codec, SamplingParams())
@@ -305,7 +310,8 @@ def stage(
             return TurnStream(50, cutter, partial(AlignedTurn, settings), render_phonemes, prompt, guessing)
         if is_aligned:
             return AlignedStream(settings)
-        open_turn = partial(GuessedTurn, TurnSettings(frame_ms=50))
+        judge = guards or GuardSettings(fewest_ms_per_character=0)
+        open_turn = partial(GuessedTurn, TurnSettings(frame_ms=50), guards=judge)
         return TurnStream(50, ClauseCutter(utterance.policy), open_turn, render_phonemes, prompt)
 
     def prompt(text: str, is_first: bool, is_closed: bool) -> tuple[int, ...]:
@@ -321,3 +327,25 @@ def stage(
     timer = time.perf_counter if guessing is None else clock
     engine = Engine(parts, Scheduler(max_batch, max_lead_s, clock), timer)
     return Stage(engine, decoder, codec, runner, clock)
+
+
+def babble(
+    engine: Engine, text: str, voice: str, size: int = 1000, policy: Policy = Policy.EAGER
+) -> tuple[NDArray[np.float32], list[WordTiming]]:
+    """Samples and words of a model that was never trained, ``text`` in pieces of ``size`` with steps in between.
+
+    Such a model seldom ends a turn: the utterance then fails as bad speech when the turn's frames are used up.
+    """
+    engine.add(Utterance("babble", voice, policy=policy))
+    events: list[EngineEvent] = []
+    for start in range(0, len(text), size):
+        engine.append_text("babble", text[start : start + size])
+        events += engine.step()
+    engine.finish("babble")
+    while engine.has_work():
+        events += engine.step()
+    ending = events[-1]
+    assert isinstance(ending, Finished) or (isinstance(ending, Failed) and ending.code == "bad_speech"), ending
+    chunks = [event for event in events if isinstance(event, AudioChunk)]
+    words = {word.char_start: word for chunk in chunks for word in chunk.words}
+    return np.concatenate([chunk.samples for chunk in chunks]), [words[start] for start in sorted(words)]

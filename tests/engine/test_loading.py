@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 
 from engine.codec.understudy import UnderstudyCodec
-from engine.core import AudioChunk, Finished, SamplingParams, Utterance
+from engine.core import AudioChunk, Finished, Policy, SamplingParams, Utterance
 from engine.engine import Engine, load_engine
 from engine.errors import ConfigError
 from engine.loading import load_parts
@@ -21,7 +21,7 @@ from engine.scheduler import Scheduler
 from engine.speak import speak
 from engine.train.recipe import VOICES, build_tokenizer, manifest, model_config
 from engine.weights import save_decoder
-from tests.engine.doubles import FakeClock, SumCodec
+from tests.engine.doubles import FakeClock, SumCodec, babble
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "drama3-tiny" / "checkpoint-bf16"
 TEXT = "Good morning, Dr. Smith! Shall we go?"
@@ -74,10 +74,10 @@ class TestDrama:
         assert engine.info.licence == "Fish Audio Community License"
         assert "Built with Fish Audio" in engine.info.notes
         text = "Yes, of course I do. No."
-        samples, words = speak(engine, text, "default")
+        samples, words = babble(engine, text, "default", policy=Policy.WHOLE)
         assert [word.text for word in words] == text.split()
         assert words[-1].end_ms <= 1000 * len(samples) / 24_000 + 1e-6
-        assert np.array_equal(streamed(engine, text, "default", 1), samples)
+        assert np.array_equal(babble(engine, text, "default", size=1, policy=Policy.WHOLE)[0], samples)
 
     def test_text_in_turns_is_the_original_text(self) -> None:
         parts = load_parts(GOLDEN, codec=SumCodec(4))

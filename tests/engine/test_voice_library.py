@@ -35,7 +35,7 @@ from engine.voices.files import _content_hash, load_voice, read_label
 from engine.voices.folder import VoiceFolder
 from engine.voices.identity import model_identity
 from engine.voices.library import VoiceLibrary
-from tests.engine.doubles import SumCodec
+from tests.engine.doubles import SumCodec, babble
 from tests.engine.voice_doubles import (
     GOLDEN,
     TRANSCRIPT,
@@ -108,15 +108,15 @@ class TestStates:
     def test_the_next_frames_are_the_same(self, engine: Engine, folder: Path) -> None:
         add(engine, "ada")
         text = "Yes, of course I do. No."
-        samples, _ = speak(engine, text, "ada")
-        again, _ = speak(engine_of(load(folder)), text, "ada")
+        samples, _ = babble(engine, text, "ada")
+        again, _ = babble(engine_of(load(folder)), text, "ada")
         assert np.array_equal(samples, again)
-        assert not np.array_equal(speak(engine, text, "default")[0][: len(samples)], samples)
+        assert not np.array_equal(babble(engine, text, "default")[0][: len(samples)], samples)
 
     def test_opening_an_utterance_copies_and_leaves_the_voice_alone(self, engine: Engine) -> None:
         ready = add(engine, "ada")
         before = [tensor.clone() for tensor in tensors_of(ready)]
-        speak(engine, "Yes, of course I do.", "ada")
+        babble(engine, "Yes, of course I do.", "ada")
         assert all(torch.equal(a, b) for a, b in zip(before, tensors_of(ready), strict=True))
 
     def test_references_make_the_prompt_of_the_specification(self, engine: Engine) -> None:
@@ -138,7 +138,7 @@ class TestStates:
     def test_recordings_differ(self, engine: Engine) -> None:
         add(engine, "low", recording(hertz=110, seconds=1.3))
         add(engine, "other", recording(hertz=990, seconds=1.7))
-        assert not np.array_equal(speak(engine, "Yes.", "low")[0], speak(engine, "Yes.", "other")[0])
+        assert not np.array_equal(babble(engine, "Yes.", "low")[0], babble(engine, "Yes.", "other")[0])
 
 
 class TestTexts:
@@ -183,10 +183,10 @@ class TestLibrary:
         assert engine.refresh_voices()
         assert not engine.refresh_voices()
         assert names(engine) == ("default", "ada")
-        first, _ = speak(engine, "Yes.", "ada")
+        first, _ = babble(engine, "Yes.", "ada")
         other.remove_voice("ada")
         add(other, "ada", recording("Something else is said.", seconds=2.5))
-        assert not np.array_equal(speak(engine, "Yes.", "ada")[0], first)
+        assert not np.array_equal(babble(engine, "Yes.", "ada")[0], first)
         other.remove_voice("ada")
         with pytest.raises(UnknownVoiceError):
             engine.add(Utterance("u", "ada"))
@@ -238,7 +238,7 @@ class TestLibrary:
         assert list(few._loaded) == []
 
     def test_it_may_be_made_in_a_thread_while_others_speak(self, engine: Engine) -> None:
-        alone, _ = speak(engine, "Yes, of course I do. No, not at all.", "default")
+        alone, _ = babble(engine, "Yes, of course I do. No, not at all.", "default")
         engine.add(Utterance("u", "default"))
         engine.append_text("u", "Yes, of course I do. No, not at all.")
         engine.finish("u")
