@@ -265,9 +265,14 @@ class Engine:
         return events
 
     def _read(self) -> None:
-        """Read text for those who wait for it, as much as holds nobody up, whoever runs dry first before the others."""
+        """Read text for those who wait for it, as much as holds nobody up.
+
+        Whoever runs dry first comes first, but for those who had a step's worth already and still have nothing to say.
+        """
         left = STEP_CHARACTERS
-        for name in self._scheduler.by_deadline(self._unread()):
+        waiting = self._scheduler.by_deadline(self._unread())
+        waiting.sort(key=lambda name: self._sequences[name].script.read_in_vain // STEP_CHARACTERS)
+        for name in waiting:
             sequence = self._sequences[name]
             with self._guard(sequence):
                 left -= sequence.script.read(left)

@@ -82,6 +82,8 @@ class Script:
         """Words that begin before it were given already, by a revision."""
         self._forgotten_to = 0
         """End of what was given before the first checkpoint."""
+        self.read_in_vain = 0
+        """Characters read since the speech last had enough."""
 
     def append(self, text: str) -> None:
         """Take more text. Raises ``TextError`` for what cannot be spoken, and has then left it out."""
@@ -116,6 +118,7 @@ class Script:
         while self.is_due and (most_characters is None or count < most_characters):
             left = PIECE_CHARACTERS if most_characters is None else most_characters - count
             count += self._read_piece(min(left, PIECE_CHARACTERS))
+        self.read_in_vain = self.read_in_vain + count if self._stream.wants_text else 0
         return count
 
     def _read_piece(self, most_characters: int) -> int:

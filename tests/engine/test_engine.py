@@ -311,6 +311,29 @@ class TestLongTexts:
         assert len(readings) <= STEP_CHARACTERS / 2
         assert len(busy.audio("short")) > frames
 
+    @FORMS
+    @pytest.mark.parametrize("text", ["," * 50_000, ", " * 25_000], ids=["one piece", "spaced"])
+    def test_text_in_which_nothing_can_be_said_keeps_nobody_waiting(self, is_aligned: bool, text: str) -> None:
+        patient = stage(is_aligned)
+        for i in range(3):
+            patient.say(f"nothing {i}", text)
+        for _ in range(3):
+            patient.step()
+        patient.say("late", "One two three.")
+        for _ in range(5):
+            patient.step()
+        assert len(patient.audio("late")) > 0
+
+    def test_nor_does_such_text_in_small_appends(self) -> None:
+        patient = stage()
+        patient.engine.add(Utterance("nothing", "heart"))
+        for i in range(20):
+            patient.engine.append_text("nothing", "," * STEP_CHARACTERS)
+            if i == 4:
+                patient.say("late", "One two three.")
+            patient.step()
+        assert len(patient.audio("late")) > 0
+
     def test_no_more_is_read_than_the_speech_needs(self, readings: list[str]) -> None:
         lazy = stage()
         lazy.say("u", self.LONG)
