@@ -51,6 +51,7 @@ class Bridge:
         """The model, once a worker was warm."""
         self.on_info: Callable[[ModelInfo], None] = lambda info: None
         """Called when the voices of the model are others than before."""
+        metrics.command_queue.set_function(lambda: self._crew.queue_length if self._crew is not None else 0)
 
     # ------------------------------------------------------------------------------------------ life
 
@@ -123,8 +124,6 @@ class Bridge:
         self._metrics.utterances.set(len(self._listeners))
         if self._crew is None or not self._crew.send(command):
             self._fail_all("worker_lost", "the speech worker does not run; try again later")
-        else:
-            self._metrics.command_queue.set(self._crew.queue_length)
 
     async def add_voice(self, name: str, recordings: Sequence[Recording]) -> VoiceAnswer:
         """Has a voice made, which takes seconds; tells how it ended."""

@@ -105,6 +105,14 @@ async def test_after_an_abort_the_listener_hears_nothing(bridge: Bridge) -> None
     assert stops == 1
 
 
+async def test_the_command_queue_is_told_as_it_is(bridge: Bridge) -> None:
+    def queued() -> float | None:
+        return bridge._metrics.registry.get_sample_value("footlights_command_queue")
+
+    assert isinstance(await say(bridge, "u", "one").ended(), Finished)
+    assert queued() == 0
+
+
 async def test_what_the_engine_does_again_is_counted_across_workers(bridge: Bridge) -> None:
     def revisions() -> float | None:
         return bridge._metrics.registry.get_sample_value("footlights_engine_revisions_total")
