@@ -17,7 +17,7 @@ EXAMPLES = """\
 examples:
   footlights train                                  everything, with the defaults of the published model
   footlights train --hours 0.2 --steps 30           a quick pass through every stage, to see that it works
-  footlights train --steps 3000                     train an earlier run further
+  footlights train --steps 4000                     train an earlier run further
   footlights train --size 384 --work runs/large     a larger model
 
 Stages: teacher (Kokoro-82M reads sentences), analyse (vocoder parameters), codebooks, decoder and codec (the two long
@@ -69,14 +69,14 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--work", type=Path, default=Path("runs/train"), help="folder of everything (%(default)s)")
     parser.add_argument("--out", type=Path, default=Path("runs/train/understudy"), help="the checkpoint (%(default)s)")
     parser.add_argument(
-        "--hours", type=float, default=3.0, help="teacher speech to make (%(default)s); 0: only --features"
+        "--hours", type=float, default=3.5, help="teacher speech to make (%(default)s); 0: only --features"
     )
     parser.add_argument("--features", type=Path, nargs="*", default=[], help="further folders of analysed speech")
     parser.add_argument("--wordnet", type=Path, help="folder of WordNet 3 data files, for more varied sentences")
     parser.add_argument("--size", type=int, default=256, help="hidden size, the size dial (%(default)s)")
     parser.add_argument("--layers", type=int, default=8, help="backbone layers (%(default)s)")
-    parser.add_argument("--steps", type=int, default=1400, help="decoder updates (%(default)s)")
-    parser.add_argument("--codec-steps", type=int, default=6000, help="codec updates (%(default)s)")
+    parser.add_argument("--steps", type=int, default=2650, help="decoder updates (%(default)s)")
+    parser.add_argument("--codec-steps", type=int, default=2500, help="codec updates (%(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="cores for each stage (%(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     return parser
