@@ -92,6 +92,8 @@ class Variant:
     closeness: "Closeness | None" = None
     """None: it is the original."""
     quality: "Quality | None" = None
+    wer_above: "Estimate | None" = None
+    """WER minus that of the original, sentence by sentence."""
     likeness: "Estimate | None" = None
     """Of its takes to the voices of the original."""
     cpu_ms: list[float] = field(default_factory=list)
@@ -129,6 +131,7 @@ class Variant:
             "cpu_ms_per_frame": statistics.median(self.cpu_ms) if self.cpu_ms else None,
             "closeness": self.closeness.as_json() if self.closeness else None,
             "quality": self.quality.as_json() if self.quality else None,
+            "wer_above": self.wer_above.as_json() if self.wer_above else None,
             "speaker": self.likeness.as_json() if self.likeness else None,
         }
 
@@ -238,7 +241,7 @@ def _read(
     speakers: "SpeakerJudge | None",
 ) -> float | None:
     """Every variant reads every text, voices and variants taking turns. Gives how alike the voices are, if judged."""
-    from clients.bench.quality import judged, summarise
+    from clients.bench.quality import judged, summarise, wer_above
     from clients.bench.speakers import likeness, voices_apart
     from clients.bench.store import Reading
     from engine.progress import progress
@@ -259,6 +262,8 @@ def _read(
     for variant in variants:
         if judges is not None:
             variant.quality = summarise(variant, readings[variant.name], 0)
+            if variant is not variants[0]:
+                variant.wer_above = wer_above(readings[variant.name], readings[variants[0].name])
         variant.likeness = likeness(heard[variant.name], original)
     return voices_apart(original)
 
@@ -286,15 +291,18 @@ def closeness_table(variants: Sequence[Variant]) -> Table:
 def sound_table(variants: Sequence[Variant]) -> Table:
     """How each reads, and what a frame costs."""
     table = Table(title="each reads the sentences itself; in brackets the 95 % interval")
-    for column in ("model", "WER", "failed", "DistillMOS", "speaker", "CPU ms a frame", "speed"):
+    for column in ("model", "WER", "above the original", "failed", "DistillMOS", "speaker", "CPU ms a frame", "speed"):
         table.add_column(column, justify="left" if column == "model" else "right")
     first = statistics.median(variants[0].cpu_ms)
     for variant in variants:
-        cells = ["-"] * 3
+        cells = ["-"] * 4
         if (q := variant.quality) is not None:
             wer = f"{100 * q.wer.value:.1f} % [{100 * q.wer.low:.1f}, {100 * q.wer.high:.1f}]"
             mos = f"{q.mos.value:.2f} [{q.mos.low:.2f}, {q.mos.high:.2f}]" if q.mos else "-"
-            cells = [wer, f"{sum(q.failed.values())} of {q.takes}", mos]
+            above = "-"
+            if (a := variant.wer_above) is not None:
+                above = f"{100 * a.value:+.1f} [{100 * a.low:+.1f}, {100 * a.high:+.1f}]"
+            cells = [wer, above, f"{sum(q.failed.values())} of {q.takes}", mos]
         near = variant.likeness
         cells.append(f"{near.value:.3f} [{near.low:.3f}, {near.high:.3f}]" if near else "-")
         cpu_ms = statistics.median(variant.cpu_ms)

@@ -7,6 +7,8 @@ import torch
 from clients.bench import fidelity
 from clients.bench.assets import MissingError
 from clients.bench.fidelity import Variant
+from clients.bench.judges import Judges, Verdict
+from clients.bench.report import console
 from clients.bench.speakers import (
     BANDS,
     HOP,
@@ -23,6 +25,7 @@ from clients.bench.speakers import (
     voices_apart,
 )
 from clients.bench.takes import Take
+from clients.bench.words import word_errors
 
 
 def unit(*values: float) -> Vector:
@@ -130,6 +133,30 @@ def test_every_variant_is_measured_and_silence_is_not() -> None:
     assert original.value > near.value > far.value
     assert far.value == pytest.approx(float(unit(1, 5) @ unit(1, 0.1)), abs=1e-5)
     assert variants[0].as_json()["speaker"]["value"] == pytest.approx(1)
+
+
+class SharpJudges(Judges):
+    """Mishear one text where it is loud."""
+
+    def __init__(self) -> None:
+        pass
+
+    def judge(self, text: str, samples: np.ndarray, sample_rate: int) -> Verdict:
+        heard = text.replace("two", "ten") if samples[0] > 0.15 else text
+        return Verdict(heard, word_errors(text, heard), 4.0)
+
+
+def test_words_are_compared_sentence_by_sentence() -> None:
+    variants = [FakeVariant(name, None, 1, ("a",)) for name in ("original", "other")]  # type: ignore[arg-type]
+    variants[0].level, variants[1].level = 0.1, 0.2
+    fidelity._read(variants, ["two small words", "and three more words"], 1, SharpJudges(), None)
+    assert variants[0].wer_above is None
+    assert variants[1].wer_above is not None
+    assert variants[1].as_json()["wer_above"]["value"] == pytest.approx(1 / 7)
+    shown = console()
+    with shown.capture() as captured:
+        shown.print(fidelity.sound_table(variants))
+    assert "+14.3" in captured.get()
 
 
 def test_a_missing_encoder_is_said_with_the_way_to_get_it(
