@@ -146,7 +146,7 @@ class RevisionError(FootlightsError):
 
 
 class SpeechError(FootlightsError):
-    """The model ended a turn without a sound, again and again, or did not end it."""
+    """A turn was too short for its text, stood still, dragged or did not end, and could not be made again."""
 
     code = "bad_speech"
     retryable = True

@@ -263,6 +263,16 @@ class AlignedStream:
         return self._place.rested > 0
 
     @property
+    def pointer(self) -> tuple[int, int]:
+        """The symbols that sound in the two units of the next frame."""
+        return self._place.a, self._place.b
+
+    @property
+    def sounds(self) -> tuple[bool, ...]:
+        """Which symbols of the text are sounds rather than pauses."""
+        return tuple(symbol not in self._pauses for symbol in self._text.symbols)
+
+    @property
     def sounding_words(self) -> int:
         """Words of the text that have a sound."""
         return len(self._text.words)

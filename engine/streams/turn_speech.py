@@ -14,7 +14,8 @@ from engine.core import WordTiming
 from engine.sampler import TrailingClick
 from engine.streams.aligned import AlignedSettings, AlignedStream
 from engine.streams.base import Fault, Frame, Guide, Spoken
-from engine.text.words import SpokenWord
+from engine.streams.guards import GuardSettings, Pace, Repetition
+from engine.text.words import Kind, SpokenWord
 
 
 class TurnSpeech(Protocol):
@@ -71,9 +72,16 @@ class GuessedTurn:
     Words get times first by an expected rate and, when the turn has ended, by its true length.
     """
 
-    def __init__(self, settings: TurnSettings, words: Sequence[SpokenWord]) -> None:
+    def __init__(
+        self, settings: TurnSettings, words: Sequence[SpokenWord], guards: GuardSettings | None = None
+    ) -> None:
         self.is_over = self.is_closed = False
         self._settings, self._words = settings, tuple(words)
+        self._guards = guards or GuardSettings()
+        self._repetition = Repetition()
+        said = sum(len(word.phonemes or word.spoken) for word in words if word.kind is Kind.WORD)
+        self._fewest = max(1, round(said * self._guards.fewest_ms_per_character / settings.frame_ms))
+        """Frames in which it could be said."""
         self._lengths = [max(1, len(word.phonemes or word.spoken)) for word in words]
         self._length = sum(self._lengths) + len(self._lengths) - 1
         self._made = 0
@@ -101,9 +109,11 @@ class GuessedTurn:
         if frame.is_end:
             self._click.end()
             self.is_over = self.is_closed = True
-            return Spoken(words=self._times(self._heard), fault=None if self._heard else Fault.DUD)
+            return Spoken(words=self._times(self._heard), fault=None if self._heard >= self._fewest else Fault.DUD)
         self._made += 1
-        self.is_over = self._made >= self._settings.most_frames(self._length)
+        self._repetition = self._repetition.push(frame.codes, self._guards.longest_cycle)
+        is_stuck = self._repetition.frames * self._settings.frame_ms >= self._guards.most_repeated_ms
+        self.is_over = is_stuck or self._made >= self._settings.most_frames(self._length)
         heard = self._click.push(frame.codes, semantic_code=frame.codes[0])
         if self.is_over:
             heard += self._click.stop()
@@ -141,11 +151,14 @@ class AlignedTurn:
     """A turn whose audio rows see its symbols, and nothing of the turns around it.
 
     The end-of-turn token may be drawn once the pointer has been on the closing silence; after ``end_frames`` there the
-    turn is over in any case.
+    turn is over in any case. A pointer that races or drags is a fault.
     """
 
-    def __init__(self, settings: AlignedSettings, words: Sequence[SpokenWord]) -> None:
+    def __init__(
+        self, settings: AlignedSettings, words: Sequence[SpokenWord], guards: GuardSettings | None = None
+    ) -> None:
         self.is_closed = False
+        self._guards, self._pace = guards or GuardSettings(), Pace()
         self._stream = AlignedStream(settings)
         self._sounding = [0]
         """Words with a sound among the first n, by n."""
@@ -153,6 +166,8 @@ class AlignedTurn:
             self._stream.add([word])
             self._sounding.append(self._stream.sounding_words)
         self._stream.finish()
+        self._is_sound = self._stream.sounds
+        self._sounds = sum(self._is_sound)
 
     @property
     def is_over(self) -> bool:
@@ -177,7 +192,11 @@ class AlignedTurn:
         if frame.is_end:
             self.is_closed = True
             return Spoken()
-        return self._stream.accept(frame)
+        said = self._stream.accept(frame)
+        # The pointer is a frame ahead of the sound, so a short turn may be judged before any of it is given out.
+        for symbol in self._stream.pointer:
+            self._pace = self._pace.push(symbol, self._is_sound, self._guards.drag_sounds)
+        return replace(said, fault=self._pace.fault(self._guards, self._stream.settings.unit_ms, self._sounds))
 
     def copy(self) -> "AlignedTurn":
         """An independent copy."""
