@@ -114,6 +114,11 @@ class Context:
         """Audio made so far, at the session's rate."""
         return 1000 * self._samples / self._output_rate
 
+    @property
+    def has_words(self) -> bool:
+        """Is any word spoken in it?"""
+        return bool(self._words)
+
     def is_next(self, chunk: AudioChunk) -> bool:
         """Does the chunk continue the audio without a gap?"""
         return chunk.first_sample == self._model_samples

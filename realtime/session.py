@@ -373,7 +373,7 @@ class Session:
             audio_ms=round(context.audio_ms, 3),
             audio_messages=context.messages,
             characters=context.characters,
-            ttfa_ms=context.ttfa_ms,
+            ttfa_ms=context.ttfa_ms if context.has_words else None,
             retries=event.retries,
         )
         return [*actions, Send(done)]

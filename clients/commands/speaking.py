@@ -106,6 +106,7 @@ class Speaking:
             self._status.clear()
 
     async def _take(self, context: Context, started: float) -> HeardReport | None:
+        is_first = self.figures.ttfa_ms is None
         async for event in context:
             match event:
                 case AudioEvent():
@@ -120,6 +121,8 @@ class Speaking:
                 case DoneEvent():
                     self.figures.speech_s += event.audio_ms / 1000
                     self.figures.wall_s += time.monotonic() - started
+                    if is_first and event.ttfa_ms is None:
+                        self.figures.ttfa_ms = None
                 case HeardReport():
                     return event
         return None

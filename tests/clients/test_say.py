@@ -237,11 +237,12 @@ def test_a_text_longer_than_a_context(call: Call, tmp_path: Path, small_server: 
     assert is_close(samples_of(tmp_path / "a.wav"), tones(text))
 
 
-def test_nothing_to_say(server: str, tmp_path: Path) -> None:
-    done = run("-o", "a.wav", "--server", server, cwd=tmp_path, text="")
+@pytest.mark.parametrize(("text", "samples"), [("", 0), ("…", 960)])
+def test_nothing_to_say(server: str, tmp_path: Path, text: str, samples: int) -> None:
+    done = run("-o", "a.wav", "--server", server, cwd=tmp_path, text=text)
     assert done.returncode == 0
     assert "nothing to say" in done.stderr.decode()
-    assert len(samples_of(tmp_path / "a.wav")) == 0
+    assert len(samples_of(tmp_path / "a.wav")) == samples
 
 
 # ---------------------------------------------------------------------------------------------- a server of its own

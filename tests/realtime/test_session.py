@@ -248,10 +248,17 @@ class TestAudio:
         stage.now_s += 5
         stage.receive(TextAppend("Hello "))
         stage.now_s += 0.125
-        stage.speak("main", 0, FRAME)
+        stage.speak("main", 0, FRAME, word("Hello", 0, 50, 3))
         stage.finish()
         assert isinstance(stage.last, Done)
         assert stage.last.ttfa_ms == 125.0
+
+    @pytest.mark.parametrize("text", ["你好", "<|im_end|>"])
+    def test_no_ttfa_without_a_word(self, stage: Stage, text: str) -> None:
+        stage.receive(TextAppend(text), TextEnd())
+        stage.finish()
+        assert isinstance(stage.last, Done)
+        assert stage.last.ttfa_ms is None
 
     def test_lost_audio_is_a_fault_not_a_gap(self, stage: Stage) -> None:
         stage.receive(TextAppend("a"))
