@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from types import FrameType
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -18,6 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
+from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from engine.errors import ConfigError
@@ -39,6 +41,8 @@ PAGE_HEADERS = {
 }
 SOCKET_SEND_BYTES = 128 * 1024
 """Kernel buffer of a connection: what lies in it can no longer be dropped by a cancel."""
+REQUEST_S = 10.0
+"""In which the head of a request has to come, once its connection or its first byte has."""
 ABORT_S = 1.0
 """After the end of a session: time to flush the connection before it is torn down."""
 
@@ -112,6 +116,38 @@ def _page_paths() -> list[str]:
 # ---------------------------------------------------------------------------------------------- the server process
 
 
+class RequestProtocol(H11Protocol):
+    """Uvicorn's HTTP that does not wait for ever for a request that has begun, or not even that."""
+
+    _giving_up: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A connection, and no request yet."""
+        super().connection_made(transport)
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        """A part of a request, or all of it."""
+        super().data_received(data)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The end of it."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _await_head(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            self._stop_waiting()
+        elif self._giving_up is None:
+            self._giving_up = self.loop.call_later(REQUEST_S, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+            self._giving_up = None
+
+
 class SocketProtocol(WebSocketsSansIOProtocol):
     """Uvicorn's WebSocket that does not wait for peers who no longer read: closing alone would, for minutes."""
 
@@ -166,6 +202,7 @@ def make_server(settings: Settings) -> tuple[Server, socket.socket]:
     app = create_app(settings)
     config = uvicorn.Config(
         app,
+        http=RequestProtocol,
         ws=SocketProtocol,
         ws_max_size=2 * MAX_CLIENT_MESSAGE_BYTES,
         ws_ping_interval=settings.server.ping_s,

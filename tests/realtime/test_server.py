@@ -1,6 +1,7 @@
 """Real sockets: the server with the fake engine, the `websockets` client at the other end."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -235,6 +236,21 @@ class TestSockets:
             await until(lambda: impatient.gateway.admission.sessions == 1)
             await until(lambda: impatient.gateway.admission.sessions == 0, 3)
             raw.close()
+
+    @pytest.mark.parametrize("head", [b"", b"GET /v1/stream HTTP/1.1\r\nHost: 127"])
+    @pytest.mark.parametrize("is_second", [False, True])
+    async def test_a_request_that_does_not_come_is_not_awaited(
+        self, server: RunningServer, monkeypatch: pytest.MonkeyPatch, head: bytes, is_second: bool
+    ) -> None:
+        monkeypatch.setattr("realtime.app.REQUEST_S", 0.3)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        if is_second:
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            await reader.readuntil(b"}")
+        writer.write(head)
+        with contextlib.suppress(ConnectionResetError):
+            await asyncio.wait_for(reader.read(), 8)
+        writer.close()
 
     async def test_a_client_that_froze_amid_its_audio_is_given_up(self) -> None:
         with running(worker=WorkerSettings(arguments={"step_s": 0.002}, has_standby=False), ping_s=0.3) as impatient:
