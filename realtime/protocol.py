@@ -91,6 +91,8 @@ class CloseCode:
     """The server is shutting down: reconnect."""
     PROTOCOL = 1002
     """An unsupported protocol version."""
+    NOT_UNICODE = 1007
+    """A text message that is not UTF-8."""
     POLICY = 1008
     """No `SessionStart` in time, too many messages that cannot be read, or a client that stopped reading."""
     TOO_LARGE = 1009
