@@ -38,7 +38,7 @@ class EngineReader:
         self.name = engine.info.name
         self.folder = f"{engine.info.name}-{checkpoint}-{engine.info.text_stream}"
         self.identity = f"{self.folder}-{source_hash()}"
-        self.about = f"{engine.info.text_stream} text stream, float32, 1 thread"
+        self.about = f"{engine.info.text_stream} text stream"
         self.voices = tuple(voices)
 
     def read(self, text: str, voice: str, seed: int) -> Take:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from engine.core import TextFormat
@@ -100,6 +100,7 @@ def test_pieces_stand_in_order_where_they_say(voice: str, data: st.DataObject) -
 @example('<sub alias="a">')
 def test_ssml_never_says_its_markup(text: str) -> None:
     make, _ = VOICES["ssml"]
+    assume("<![CDATA[" not in text)  # What stands in it is text, markup or not.
     for word in read(make, f"<speak>{text}", [])[0]:
         assert "speak" not in word.spoken
 
