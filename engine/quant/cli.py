@@ -39,12 +39,19 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--group", type=int, choices=GROUPS, default=64, help="inputs that share a 4-bit scale (64)")
     made.add_argument(
         "--sentences",
-        type=int,
+        type=_positive,
         default=SENTENCES,
         metavar="N",
         help=f"that gptq and awq let the model say ({SENTENCES})",
     )
     return made
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not above 0")
+    return number
 
 
 def main(argv: list[str]) -> int:
@@ -77,7 +84,8 @@ def _run(arguments: argparse.Namespace) -> None:
 
     count = tensor_count(arguments.source)
     with progress("quantising", count) as advance:
-        size = quantise(arguments.source, arguments.destination, scheme, make_rounding, advance)
+        sentences = 0 if arguments.method == "rtn" else arguments.sentences
+        size = quantise(arguments.source, arguments.destination, scheme, make_rounding, advance, sentences)
     share = size.quantised / size.source
     print(
         f"{arguments.destination}: {size.quantised / 1e6:,.0f} MB of weights, {share:.0%} of {size.source / 1e6:,.0f}"

@@ -65,21 +65,25 @@ def quantise(
     scheme: Scheme,
     make_rounding: Callable[[Path], Rounding] = lambda folder: to_nearest,
     advance: Callable[[], None] = lambda: None,
+    sentences: int = 0,
 ) -> Size:
     """Write ``source`` to ``destination`` as ``scheme`` says; one tensor at a time is in memory.
 
     ``make_rounding`` is called with ``destination``, where it may keep files that begin with ``WORK_PREFIX``;
-    ``advance`` after each tensor, also of those that an earlier run has written.
+    ``advance`` after each tensor, also of those that an earlier run has written. ``sentences``: how many it is
+    calibrated with, which makes it another run.
 
-    Raises ``QuantiseError`` for a destination that is not empty (unless it is this very run, interrupted) or lacks
-    space, ``ConfigError`` for a width that is unfit and what ``open_checkpoint`` raises.
+    Raises ``QuantiseError`` for a destination that is not empty (unless it is this very run, interrupted), lies in the
+    source or lacks space, ``ConfigError`` for a width that is unfit and what ``open_checkpoint`` raises.
     """
+    if source.resolve() in destination.resolve().parents:
+        raise QuantiseError(f"{destination} lies in {source}; choose a folder outside")
     with open_checkpoint(source) as reader:
         if reader.quantisation is not None and reader.quantisation.method == QUANT_METHOD:
             raise QuantiseError(f"{source} is quantised by footlights already; quantise the original")
         pieces = {shard.path: list(_pieces(reader, shard, scheme)) for shard in reader.shards}
         others = _other_files(source, reader)
-        progress = _Progress.begin(destination, _identity(source, reader, scheme))
+        progress = _Progress.begin(destination, _identity(source, reader, scheme, sentences))
         needed = sum(p.nbytes for shard in pieces.values() for p in shard) + sum(f.stat().st_size for f in others)
         _require_space(destination, needed - progress.written_bytes)
         names = _file_names(reader.shards)
@@ -102,7 +106,7 @@ def quantise(
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise QuantiseError(
-                    f"no space left for {destination}; free {needed / 1e9:.1f} GB and run the same command again"
+                    f"no space left for {destination}; free {_size(needed)} and run the same command again"
                 ) from error
             raise QuantiseError(f"{destination} cannot be written: {error}") from error
         before = sum(reader.stored_bytes(name) for name in reader.names())
@@ -202,10 +206,10 @@ def _write_json(path: Path, values: Any) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _identity(source: Path, reader: CheckpointReader, scheme: Scheme) -> str:
-    """Changes whenever the result would: another source, or another scheme."""
+def _identity(source: Path, reader: CheckpointReader, scheme: Scheme, sentences: int) -> str:
+    """Changes whenever the result would: another source, scheme or calibration."""
     files = [(shard.path.name, shard.nbytes, shard.path.stat().st_mtime_ns) for shard in reader.shards]
-    values = [(source / CONFIG_FILE).read_text(encoding="utf-8"), files, scheme.to_dict()]
+    values = [(source / CONFIG_FILE).read_text(encoding="utf-8"), files, scheme.to_dict(), sentences]
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
 
@@ -213,8 +217,12 @@ def _require_space(destination: Path, needed: int) -> None:
     free = shutil.disk_usage(destination).free
     if free < needed + SPARE_BYTES:
         raise QuantiseError(
-            f"{destination} needs {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free there; free some, or go elsewhere"
+            f"{destination} needs {_size(needed + SPARE_BYTES)}, {_size(free)} are free there; free some"
         )
+
+
+def _size(nbytes: int) -> str:
+    return f"{nbytes / 1e9:,.1f} GB" if nbytes >= 1e9 else f"{nbytes / 1e6:,.1f} MB"
 
 
 class _Progress:
@@ -237,7 +245,8 @@ class _Progress:
                         f"{destination} holds an unfinished run from another source or with other options; "
                         "repeat that command, or choose another folder"
                     )
-                return cls(destination, identity, [str(name) for name in values["finished"]])
+                finished = [str(name) for name in values["finished"]]
+                return cls(destination, identity, [name for name in finished if (destination / name).is_file()])
             if any(destination.iterdir()):
                 raise QuantiseError(f"{destination} is not empty; choose another folder")
             progress = cls(destination, identity, [])

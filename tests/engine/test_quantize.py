@@ -197,6 +197,30 @@ def test_a_folder_onto_itself_is_refused(sharded: Path) -> None:
     load_decoder(sharded)
 
 
+@pytest.mark.parametrize("inside", ["small", "voices/small"])
+def test_a_folder_within_the_source_is_refused(sharded: Path, inside: str) -> None:
+    before = sorted(sharded.rglob("*"))
+    with pytest.raises(QuantiseError, match="lies in"):
+        quantise(sharded, sharded / inside, SCHEME)
+    assert sorted(sharded.rglob("*")) == before
+
+
+def test_a_finished_file_that_is_gone_is_written_again(sharded: Path, tmp_path: Path) -> None:
+    folder, first = tmp_path / "small", sharded / "model-00001-of-00003.safetensors"
+    with pytest.raises(KeyboardInterrupt):
+        quantise(sharded, folder, SCHEME, advance=stop_after(len(load_file(first)) + 1))
+    (folder / first.name).unlink()
+    quantise(sharded, folder, SCHEME)
+    load_decoder(folder)
+
+
+def test_a_run_calibrated_otherwise_is_another_run(sharded: Path, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        quantise(sharded, tmp_path / "small", SCHEME, advance=stop_after(1), sentences=8)
+    with pytest.raises(QuantiseError, match="other options"):
+        quantise(sharded, tmp_path / "small", SCHEME, sentences=4)
+
+
 def test_a_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(QuantiseError, match="cannot be used"):
@@ -206,7 +230,7 @@ def test_a_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
 def test_too_little_space_is_said_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(tmp_path)._replace(free=1_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(QuantiseError, match=r"GB are free"):
+    with pytest.raises(QuantiseError, match=r"[1-9]\.\d MB, 1\.0 MB are free"):
         quantise(SOURCE, tmp_path / "small", SCHEME)
     assert not list((tmp_path / "small").glob("*.safetensors"))
 
@@ -309,7 +333,9 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFi
     assert "not empty" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [["--experts", "3"], ["--group", "48"], ["--method", "magic"]])
+@pytest.mark.parametrize(
+    "arguments", [["--experts", "3"], ["--group", "48"], ["--method", "magic"], ["--sentences", "0"]]
+)
 def test_the_command_refuses_what_it_cannot_do(tmp_path: Path, arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main([str(SOURCE), str(tmp_path / "small"), *arguments])
