@@ -34,6 +34,8 @@ STANDARD = {
     "int4-tower-gptq": ["--tower", "4", "--method", "gptq"],
 }
 """Options of ``footlights quantize``; what is not said is at 8 bits, experts at 4."""
+TAKEN_NAMES = ("original", "bfloat16", "voices_apart")
+"""What else results are called."""
 EXAMPLES = """\
 examples:
   footlights quality drama-3 drama-3-int4             the original, then what is compared with it
@@ -141,6 +143,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
     from clients.bench import report, sentences
     from clients.bench.closeness import compare
+    from engine.errors import ConfigError
     from engine.loading import load_parts
     from engine.progress import progress
     from engine.quant.modules import prepare
@@ -149,9 +152,13 @@ def _run(arguments: argparse.Namespace) -> None:
 
     torch.set_num_threads(1)
     console = report.console()
-    texts = sentences.load(arguments.sentences)
+    try:
+        texts = sentences.load(arguments.sentences)
+    except ValueError as error:
+        raise ConfigError(f"--sentences: {error}") from error
     if arguments.standard:
         arguments.others += _standard(arguments.original, arguments.out)
+    require_same_model(arguments.original, arguments.others)
     settings: dict[str, object] = {
         "original": str(arguments.original),
         "others": [str(folder) for folder in arguments.others],
@@ -198,8 +205,32 @@ def _models(arguments: argparse.Namespace) -> Iterator[tuple[str, Path, "torch.d
     yield "original", arguments.original, None
     if arguments.bf16:
         yield "bfloat16", arguments.original, torch.bfloat16
-    for folder in arguments.others:
-        yield folder.name, folder, None
+    for name, folder in zip(names_of(arguments.others), arguments.others, strict=True):
+        yield name, folder, None
+
+
+def require_same_model(original: Path, others: Sequence[Path]) -> None:
+    """Raise ``ConfigError`` for the first of ``others`` that has another configuration than ``original``."""
+    from engine.checkpoint.reader import open_checkpoint
+    from engine.errors import ConfigError
+
+    with open_checkpoint(original) as reader:
+        wanted = reader.config
+    for folder in others:
+        with open_checkpoint(folder) as reader:
+            if reader.config != wanted:
+                raise ConfigError(f"{folder} is not made of {original}: its configuration is another")
+
+
+def names_of(folders: Sequence[Path]) -> list[str]:
+    """Names of models in the tables, all different: of the folder, or its path and a number where that is needed."""
+    names: list[str] = []
+    for folder in folders:
+        path = str(folder)
+        taken = {*TAKEN_NAMES, *names}
+        numbered = (f"{path} ({number})" for number in range(2, len(folders) + 3))
+        names.append(next(name for name in (folder.resolve().name, path, *numbered) if name not in taken))
+    return names
 
 
 def _open(name: str, folder: Path, dtype: "torch.dtype | None") -> Variant:

@@ -92,7 +92,7 @@ class GptqForm:
             raise ConfigError(f"{where}.bits is {values.get('bits')!r}; 4 is read")
         if not isinstance(group, int) or isinstance(group, bool) or (group != -1 and (group < 8 or group % 8)):
             raise ConfigError(f"{where}.group_size is {group!r}; -1 or a multiple of 8 is read")
-        form = values.get("checkpoint_format", "gptq")
+        form = values.get("checkpoint_format", values.get("format", "gptq"))
         if form not in ("gptq", "gptq_v2"):
             raise ConfigError(f"{where}.checkpoint_format is {form!r}; gptq and gptq_v2 are read")
         return cls(group, bool(values.get("sym", True)), zero_offset=1 if form == "gptq" else 0)

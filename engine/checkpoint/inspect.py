@@ -12,6 +12,7 @@ from rich.table import Table
 
 from engine.checkpoint.memory import MemoryPlan, plan_memory
 from engine.checkpoint.names import part_of
+from engine.checkpoint.quantisation import ignored_keys
 from engine.checkpoint.reader import CheckpointReader, open_checkpoint
 from engine.checkpoint.source import find_model
 from engine.config import CONFIG_FILE, ModelConfig, read_json, unknown_keys
@@ -87,7 +88,8 @@ def inspect(folder: Path, reads_all: bool = False) -> Report:
     try:
         manifest = Manifest.from_folder(folder)
         facts |= {"name": manifest.name, "licence": manifest.licence, "notes": manifest.notes}
-        facts["unknown_keys"] = unknown_keys(read_json(folder / CONFIG_FILE))
+        values = read_json(folder / CONFIG_FILE)
+        facts["unknown_keys"] = (*unknown_keys(values), *ignored_keys(values.get("quantization_config")))
         facts["voices"] = _voices(folder, manifest)
     except FootlightsError as error:
         refused.append(str(error))

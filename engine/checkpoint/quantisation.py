@@ -1,6 +1,6 @@
 """``quantization_config`` of ``config.json``: in which form the matrices of a checkpoint are stored."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,36 @@ SUPPORTED = (
     "int8 and int4 written by footlights quantize",
 )
 """Stored forms that are read, for people."""
+
+_FIXED: dict[str, tuple[Any, ...]] = {
+    # FP8
+    "fmt": ("e4m3", "e4m3fn", "float8_e4m3fn", None),
+    # GPTQ
+    "format": ("gptq", "gptq_v2", *("nvfp4", "nvfp4-pack-quantized"), None),
+    "is_marlin_format": (False, None),
+    "pack_dtype": ("int32", None),
+    "dynamic": ({}, None),
+    "adapter": ({}, None),
+    "rotation": ("", None),
+    # NVFP4
+    "transform_config": ({}, None),
+}
+"""Keys that change what stored numbers mean, with the values under which they mean what is read here."""
+
+_KNOWN = frozenset(
+    {
+        *("quant_method", "weight_block_size", "activation_scheme", "experts", "dense"),
+        *("bits", "group_size", "sym", "checkpoint_format", "quant_algo"),
+        # Where matrices are quantised is seen from the tensors; how codes were found does not matter to them.
+        *("targets", "ignore", "ignored_layers", "modules_to_not_convert", "exclude_modules", "lm_head"),
+        *("modules_in_block_to_quantize", "block_name_to_quantize", "config_groups", "desc_act", "static_groups"),
+        *("damp_percent", "damp_auto_increment", "true_sequential", "mse", "dataset", "tokenizer", "batch_size"),
+        *("use_exllama", "exllama_config", "max_input_length", "cache_block_outputs", "pad_token_id"),
+        *("model_name_or_path", "model_file_base_name", "meta", "producer", "version"),
+        *("quantization_status", "global_compression_ratio"),
+    }
+)
+"""Keys that are read, or change nothing here."""
 
 _GPTQ = ("gptq", "gptq_marlin")
 _NVFP4 = ("nvfp4", "nvfp4-pack-quantized")
@@ -48,9 +78,15 @@ def read_quantisation(values: Any) -> Quantisation | None:
     """
     if values is None:
         return None
-    where = "quantization_config"
     if not isinstance(values, Mapping):
-        raise ConfigError(f"{where} must be an object, not {values!r}")
+        raise ConfigError(f"quantization_config must be an object, not {values!r}")
+    quantisation = _read(values, "quantization_config")
+    for where, section in _sections(values):
+        _require_fixed(section, where)
+    return quantisation
+
+
+def _read(values: Mapping[str, Any], where: str) -> Quantisation:
     method = values.get("quant_method")
     if method == QUANT_METHOD:
         integer = IntegerForm(Scheme.from_dict(values))
@@ -67,6 +103,33 @@ def read_quantisation(values: Any) -> Quantisation | None:
     if _is_nvfp4(values):
         return Quantisation("nvfp4", NvFp4Form(), NvFp4Form())
     raise UnsupportedFormatError(f"weights quantised by {method!r} cannot be read; what can: {'; '.join(SUPPORTED)}")
+
+
+def ignored_keys(values: Any) -> tuple[str, ...]:
+    """Keys of a ``quantization_config`` that nobody here knows and that are not switched off."""
+    if not isinstance(values, Mapping) or values.get("quant_method") == QUANT_METHOD:
+        return ()
+    return tuple(
+        f"{prefix}.{key}"
+        for prefix, section in _sections(values)
+        for key, value in section.items()
+        if key not in _KNOWN and key not in _FIXED and value not in (None, False, 0, "", [], {})
+    )
+
+
+def _sections(values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The object, and those in it that describe a part of the model, with their names."""
+    yield "quantization_config", values
+    for part in ("experts", "dense"):
+        if isinstance(section := values.get(part), Mapping):
+            yield f"quantization_config.{part}", section
+
+
+def _require_fixed(section: Mapping[str, Any], where: str) -> None:
+    for key, allowed in _FIXED.items():
+        if (value := section.get(key)) not in allowed:
+            read = " or ".join(repr(one) for one in allowed if one is not None)
+            raise ConfigError(f"{where}.{key} is {value!r}, which changes what the numbers mean; {read} is read")
 
 
 def _is_nvfp4(values: Mapping[str, Any]) -> bool:

@@ -18,7 +18,7 @@ from torch import Tensor
 from engine.checkpoint.gguf import GgufFile, GgufForm
 from engine.checkpoint.names import tensor_shapes
 from engine.checkpoint.packed import Packed
-from engine.checkpoint.quantisation import Quantisation, read_quantisation
+from engine.checkpoint.quantisation import Quantisation, ignored_keys, read_quantisation
 from engine.checkpoint.safetensors_file import SafetensorsFile
 from engine.checkpoint.stored import Described, PlainForm, Stored
 from engine.config import CONFIG_FILE, ModelConfig, read_json, unknown_keys
@@ -170,9 +170,10 @@ def open_checkpoint(folder: Path) -> CheckpointReader:
     """
     values = read_json(folder / CONFIG_FILE)
     config = ModelConfig.from_dict(values)
-    if unknown := unknown_keys(values):
+    stored_as = values.get("quantization_config")
+    if unknown := (*unknown_keys(values), *ignored_keys(stored_as)):
         _log.warning("%s asks for what is not known here, and not done: %s", folder / CONFIG_FILE, ", ".join(unknown))
-    quantisation = read_quantisation(values.get("quantization_config"))
+    quantisation = read_quantisation(stored_as)
     if paths := sorted(folder.glob("*.gguf")):
         return CheckpointReader(config, quantisation, _open_gguf(folder, paths, config))
     return CheckpointReader(config, quantisation, _open_files(folder))

@@ -14,7 +14,7 @@ from engine.checkpoint.fp8 import BlockFp8, BlockFp8Form, quantise_block_fp8
 from engine.checkpoint.gptq import GptqForm, GroupedInt4, pack_words, quantise_gptq
 from engine.checkpoint.nvfp4 import NvFp4, NvFp4Form, quantise_nvfp4
 from engine.checkpoint.packed import Packed, is_finite
-from engine.checkpoint.quantisation import SUPPORTED, read_quantisation
+from engine.checkpoint.quantisation import SUPPORTED, ignored_keys, read_quantisation
 from engine.checkpoint.stored import Form
 from engine.errors import ConfigError, UnsupportedFormatError, WeightsError
 
@@ -259,6 +259,8 @@ def test_finiteness_of_large_and_of_overflowing_tensors(dtype: torch.dtype) -> N
 
 
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128}
+FP8 = {"quant_method": "bsgemm-moe", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
+NVFP4 = {"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized"}
 
 
 @pytest.mark.parametrize(
@@ -272,6 +274,16 @@ GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128}
         (GPTQ | {"bits": 3}, "bits is 3"),
         (GPTQ | {"group_size": 100}, "group_size is 100"),
         (GPTQ | {"checkpoint_format": "marlin"}, "checkpoint_format is 'marlin'"),
+        (GPTQ | {"format": "marlin"}, "format is 'marlin'"),
+        (GPTQ | {"is_marlin_format": True}, "is_marlin_format is True"),
+        (GPTQ | {"dynamic": {"-:.*down.*": {}}}, "quantization_config.dynamic"),
+        (GPTQ | {"rotation": "hadamard"}, "rotation is 'hadamard'"),
+        (FP8 | {"fmt": "e5m2"}, "fmt is 'e5m2'.*'e4m3'"),
+        (NVFP4 | {"transform_config": {"config_groups": {"r1": {}}}}, "transform_config"),
+        (
+            {"quant_method": "drama3-int4", "experts": GPTQ | {"pack_dtype": "int8"}, "dense": GPTQ},
+            "experts.pack_dtype",
+        ),
         ({"quant_method": "drama3-int4", "experts": GPTQ}, "quantization_config.dense"),
         ({"quant_method": "drama3-int4", "experts": GPTQ, "dense": {"quant_method": "awq"}}, "dense"),
     ],
@@ -295,6 +307,33 @@ def test_what_is_not_read_is_refused_with_what_is(values: object) -> None:
     with pytest.raises(UnsupportedFormatError) as refused:
         read_quantisation(values)
     assert all(form in str(refused.value) for form in SUPPORTED)
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (FP8 | {"fmt": "e4m3", "modules_to_not_convert": ["lm_head"]}, ()),
+        (FP8 | {"scale_fmt": "ue8m0"}, ("quantization_config.scale_fmt",)),
+        (FP8 | {"scale_fmt": None, "rescaled": False}, ()),
+        (GPTQ | {"desc_act": True, "damp_percent": 0.01, "dynamic": {}}, ()),
+        (NVFP4 | {"kv_cache_scheme": {"num_bits": 8}}, ("quantization_config.kv_cache_scheme",)),
+        (
+            {"quant_method": "drama3-int4", "experts": GPTQ | {"smoothed": 1}, "dense": GPTQ},
+            ("quantization_config.experts.smoothed",),
+        ),
+        (None, ()),
+    ],
+)
+def test_keys_nobody_here_knows_are_told(values: object, told: tuple[str, ...]) -> None:
+    read_quantisation(values)
+    assert ignored_keys(values) == told
+
+
+def test_either_name_of_the_second_format_shifts_no_zero_points() -> None:
+    for key in ("format", "checkpoint_format"):
+        found = read_quantisation(GPTQ | {key: "gptq_v2"})
+        assert found is not None
+        assert found.rest == GptqForm(128, True, 0)
 
 
 def test_each_method_and_where_it_applies() -> None:

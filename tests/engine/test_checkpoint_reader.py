@@ -296,8 +296,10 @@ class TestRefused:
 
     def test_keys_nobody_here_knows_are_told(self, fp8: Path, caplog: pytest.LogCaptureFixture) -> None:
         configure(fp8, lambda values: values.update(streaming_attention=True))
+        configure(fp8, lambda values: values["quantization_config"].update(scale_fmt="ue8m0"))
         with open_checkpoint(fp8):
             assert "streaming_attention" in caplog.text
+            assert "quantization_config.scale_fmt" in caplog.text
 
     def test_a_method_nobody_here_knows(self, fp8: Path) -> None:
         configure(fp8, lambda values: values.update(quantization_config={"quant_method": "aqlm"}))

@@ -179,6 +179,10 @@ def test_what_a_model_takes_is_known_before_it_is_loaded(written: Path, monkeypa
 
 
 def test_a_quantisation_that_is_no_object_is_refused_everywhere(folder: Path) -> None:
+    configure(
+        folder, quantization_config={"quant_method": "fp8", "weight_block_size": [128, 128], "scale_fmt": "ue8m0"}
+    )
+    assert inspect(folder).unknown_keys == ("quantization_config.scale_fmt",)
     configure(folder, quantization_config=7)
     assert model_bytes(folder) == 4 * sum(small_config().parameter_counts().values())
     assert [reason for reason in reasons(folder) if "quantization_config must be an object" in reason]

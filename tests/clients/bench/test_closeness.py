@@ -10,9 +10,10 @@ from safetensors.torch import load_file
 
 from clients.bench import fidelity, steps
 from clients.bench.closeness import Sums, compare, predictions
-from clients.bench.fidelity import STANDARD, closeness_table
+from clients.bench.fidelity import STANDARD, closeness_table, names_of
 from clients.bench.report import console
 from clients.cli import COMMANDS
+from engine.config import ModelConfig
 from engine.model.decoder import Decoder
 from engine.quant import cli as quantize
 from engine.quant.modules import prepare
@@ -23,6 +24,7 @@ from engine.weights import load_decoder
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "drama3-tiny"
 SOURCE = GOLDEN / "checkpoint-bf16"
+UNDERSTUDY = Path(__file__).parents[3] / "engine" / "understudy"
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +114,22 @@ def test_the_table_shows_the_worst_code(take: Recorded) -> None:
         shown.print(closeness_table([variant]))
     assert f"{found.worst_code.removeprefix('code ')}: " in captured.get()
     assert variant.as_json()["closeness"]["code 1"]["kl"] == found.by_head["code 1"].kl
+
+
+def test_models_in_folders_of_the_same_name_are_kept_apart() -> None:
+    assert names_of([Path("a/int4"), Path("int8")]) == ["int4", "int8"]
+    assert names_of([Path("a/int4"), Path("b/int4"), Path("b/int4")]) == ["int4", "b/int4", "b/int4 (2)"]
+    assert names_of([Path("original"), Path("original"), Path()]) == ["original (2)", "original (3)", Path.cwd().name]
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "100000"])
+def test_as_many_sentences_as_there_are_not(count: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fidelity.main([str(SOURCE), "--sentences", count]) == 1
+    assert f"sentences, not {count}" in capsys.readouterr().err
+
+
+def test_another_model_is_refused_before_anything_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = ModelConfig.from_dict(json.loads((UNDERSTUDY / "config.json").read_text()))
+    assert other != load_decoder(SOURCE)[1]
+    assert fidelity.main([str(UNDERSTUDY), str(SOURCE), "--out", str(tmp_path)]) == 1
+    assert "is not made of" in capsys.readouterr().err
