@@ -190,6 +190,7 @@ async def _speak(
     if not arguments.quiet:
         print(_summary(speaking.figures, is_whole=text is not None and not sink.is_live), file=sys.stderr)
     if where is not None:
+        await sink.drain()
         print(f"wrote {where}", file=sys.stderr)
     return EXIT_OK
 

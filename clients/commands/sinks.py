@@ -77,28 +77,38 @@ class _Written:
 
 
 class WavFile(_Written):
-    """A WAV file whose header is true after every write, so that an interrupted file plays too."""
+    """A WAV file whose header is true after every write, so that an interrupted file plays too.
+
+    What was at ``path`` is replaced when speech comes, not before: a text that is refused costs nobody a file.
+    """
 
     def __init__(self, path: Path, sample_rate: int) -> None:
         super().__init__(sample_rate)
-        self._file = path.open("wb")
-        self._wave = wave.open(self._file, "wb")  # noqa: SIM115 - open as long as the sink
-        self._wave.setparams((1, BYTES_PER_SAMPLE, sample_rate, 0, "NONE", ""))
-        self._put(b"")
+        self._path, self._is_new = path, not path.exists()
+        self._file = path.open("wb" if self._is_new else "r+b")
+        self._wave: wave.Wave_write | None = None
 
     async def write(self, pcm: bytes) -> None:
         """Append samples and set the header right."""
-        self._put(pcm)
-        self._count(pcm)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._wave.close()
-        self._file.close()
-
-    def _put(self, pcm: bytes) -> None:
+        if self._wave is None:
+            self._file.truncate(0)
+            self._wave = wave.open(self._file, "wb")  # noqa: SIM115 - open as long as the sink
+            self._wave.setparams((1, BYTES_PER_SAMPLE, self._sample_rate, 0, "NONE", ""))
         self._wave.writeframes(pcm)
         self._file.flush()
+        self._count(pcm)
+
+    async def drain(self) -> None:
+        """All was said: without a sound it is an empty file."""
+        await self.write(b"")
+
+    def close(self) -> None:
+        """Close the file; one that was made for speech that never came is removed."""
+        if self._wave is not None:
+            self._wave.close()
+        self._file.close()
+        if self._wave is None and self._is_new:
+            self._path.unlink(missing_ok=True)
 
 
 class RawStream(_Written):

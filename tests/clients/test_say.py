@@ -17,6 +17,7 @@ import pytest
 
 from clients.cli import COMMANDS, main
 from clients.commands import say
+from clients.commands.sinks import WavFile
 from tests.clients.conftest import FAKE_ENGINE
 from tests.realtime.fake_engine import SAMPLE_RATE, tone
 
@@ -422,3 +423,17 @@ def wait_for(is_so: Callable[[], bool], seconds: float = 10.0) -> None:
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+async def test_a_file_is_replaced_by_sound_alone(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.wav", tmp_path / "new.wav"
+    old.write_bytes(b"precious")
+    for path in (old, new):
+        WavFile(path, 24_000).close()
+    assert old.read_bytes() == b"precious"
+    assert not new.exists()
+    sink = WavFile(old, 24_000)
+    await sink.write(bytes(480))
+    sink.close()
+    with wave.open(str(old)) as file:
+        assert (file.getframerate(), file.getnframes()) == (24_000, 240)
