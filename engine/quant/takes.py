@@ -109,6 +109,7 @@ def record(parts: Parts, texts: Sequence[str], seed: int, advance: Callable[[], 
 
 
 def calibration_texts(count: int) -> list[str]:
-    """``count`` of the sentences that models are trained with here, evenly chosen."""
+    """``count`` of the sentences that models are trained with here, or all there are; evenly chosen."""
     lines = SENTENCES.read_text(encoding="utf-8").splitlines()
-    return [lines[i * len(lines) // count] for i in range(min(count, len(lines)))]
+    count = min(count, len(lines))
+    return [lines[i * len(lines) // count] for i in range(count)]

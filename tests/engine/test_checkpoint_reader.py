@@ -295,8 +295,8 @@ class TestRefused:
             open_checkpoint(fp8)
 
     def test_keys_nobody_here_knows_are_told(self, fp8: Path, caplog: pytest.LogCaptureFixture) -> None:
-        configure(fp8, lambda values: values.update(streaming_attention=True))
-        configure(fp8, lambda values: values["quantization_config"].update(scale_fmt="ue8m0"))
+        block = {"quant_method": "bsgemm-moe", "weight_block_size": [128, 128], "scale_fmt": "ue8m0"}
+        configure(fp8, lambda values: values.update(streaming_attention=True, quantization_config=block))
         with open_checkpoint(fp8):
             assert "streaming_attention" in caplog.text
             assert "quantization_config.scale_fmt" in caplog.text

@@ -28,7 +28,7 @@ from engine.quant.modules import QuantisedExperts, QuantisedLinear, prepare
 from engine.quant.places import input_name
 from engine.quant.scheme import KEPT, PartScheme, Scheme
 from engine.quant.shrink import shrink
-from engine.quant.takes import Recorded
+from engine.quant.takes import SENTENCES, Recorded, calibration_texts
 from engine.weights import load_decoder
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "drama3-tiny"
@@ -340,6 +340,12 @@ def test_the_command_refuses_what_it_cannot_do(tmp_path: Path, arguments: list[s
     with pytest.raises(SystemExit) as caught:
         cli.main([str(SOURCE), str(tmp_path / "small"), *arguments])
     assert caught.value.code == 2
+
+
+def test_more_sentences_than_there_are_is_all_of_them() -> None:
+    everything = calibration_texts(10**6)
+    assert everything == SENTENCES.read_text().splitlines()
+    assert calibration_texts(2) == [everything[0], everything[len(everything) // 2]]
 
 
 def test_errors_have_a_wire_code() -> None:
