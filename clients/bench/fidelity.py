@@ -156,6 +156,10 @@ def _run(arguments: argparse.Namespace) -> None:
         texts = sentences.load(arguments.sentences)
     except ValueError as error:
         raise ConfigError(f"--sentences: {error}") from error
+    try:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"results cannot go to {arguments.out}: {error}") from error
     if arguments.standard:
         arguments.others += _standard(arguments.original, arguments.out)
     require_same_model(arguments.original, arguments.others)

@@ -128,6 +128,12 @@ def test_as_many_sentences_as_there_are_not(count: str, capsys: pytest.CaptureFi
     assert f"sentences, not {count}" in capsys.readouterr().err
 
 
+def test_where_results_cannot_go_is_said_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("mine")
+    assert fidelity.main([str(SOURCE), "--out", str(tmp_path / "file" / "out")]) == 1
+    assert "results cannot go to" in capsys.readouterr().err
+
+
 def test_another_model_is_refused_before_anything_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = ModelConfig.from_dict(json.loads((UNDERSTUDY / "config.json").read_text()))
     assert other != load_decoder(SOURCE)[1]
