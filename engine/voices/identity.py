@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from engine.config import read_json
 from engine.errors import ConfigError
 from engine.manifest import KEY
 
@@ -22,14 +23,13 @@ def model_identity(folder: Path) -> str:
     """
     digest = hashlib.sha256()
     try:
-        values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        values.pop(KEY, None)
+        values = {key: value for key, value in read_json(folder / "config.json").items() if key != KEY}
         digest.update(json.dumps(values, sort_keys=True).encode())
         for path in sorted(folder.iterdir()):
             if path.suffix in _SUFFIXES and not path.name.startswith(_CODEC):
                 for block in _samples(path):
                     digest.update(block)
-    except (OSError, ValueError, AttributeError) as error:
+    except OSError as error:
         raise ConfigError(f"cannot read the checkpoint {folder}: {error}") from error
     return digest.hexdigest()[:32]
 
