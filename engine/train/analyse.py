@@ -10,7 +10,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from engine.codec.vocoder import FFT_SIZE, NUM_CEPSTRA, SAMPLE_RATE_HZ, SUBFRAME_SAMPLES
-from engine.train.features import LEADING_UNITS, SAMPLES_PER_UNIT
+from engine.train.labels import trim
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -56,10 +56,12 @@ def main() -> None:
         assert rate == SAMPLE_RATE_HZ, rate
         pieces, lines, position = [], [], 0
         for entry in (entry for entry in entries if entry["shard"] == shard):
-            skip = max(0, entry["durations"][0] - LEADING_UNITS)
-            durations = [entry["durations"][0] - skip, *entry["durations"][1:]]
-            start = entry["start"] + skip * SAMPLES_PER_UNIT
-            features = analyse(audio[start : entry["start"] + entry["samples"]].astype(np.float64))
+            wave, durations = trim(
+                audio[entry["start"] : entry["start"] + entry["samples"]].astype(np.float64),
+                entry["durations"],
+                entry["phonemes"],
+            )
+            features = analyse(wave)
             pieces.append(features.astype(np.float16))
             span = {"file": f"{Path(shard).stem}.npz", "start": position, "stop": position + len(features)}
             position += len(features)

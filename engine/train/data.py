@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from engine.codec.vocoder import LOG_F0
+from engine.codec.vocoder import LOG_F0, VOICED
 from engine.config import ModelConfig
 from engine.model.aligned import AlignedWindow
 from engine.train.features import SUBFRAMES_PER_UNIT, Take
@@ -23,6 +23,8 @@ CLAUSE_CUTS = (0.4, 0.4, 0.2)
 """How often a take in turn form is left whole, cut once, cut twice."""
 SOFTNESS = 0.25
 """A target's weight falls by e for this share of the stage's mean squared error."""
+TEMPI = (0.9, 1.12)
+"""How much longer a take may become: durations are what is learned by heart first."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,13 @@ class CodedTake:
 
 
 def vary(take: Take, rng: np.random.Generator) -> Take:
-    """The same speech on another frame grid and a shade higher or louder: new codes for the same text.
+    """The same speech on another frame grid, a shade faster, higher or louder: new codes for the same text.
 
-    The grid moves by a whole unit half of the time, which durations follow exactly, and by a quarter of one either way.
+    Half of the takes keep their tempo. The grid moves by a whole unit half of the time, which durations follow exactly,
+    and by a quarter of one either way.
     """
+    if rng.random() < 0.5:
+        take = at_tempo(take, rng.uniform(*TEMPI))
     features, durations = take.features, list(take.durations)
     if rng.random() < 0.5 and durations[0] > 1:
         features, durations = features[SUBFRAMES_PER_UNIT:], [durations[0] - 1, *durations[1:]]
@@ -54,6 +59,18 @@ def vary(take: Take, rng: np.random.Generator) -> Take:
     features[:, 0] += rng.normal(0, 0.12)
     features[:, LOG_F0] += rng.normal(0, 0.015)
     return replace(take, features=features, durations=tuple(durations))
+
+
+def at_tempo(take: Take, stretch: float) -> Take:
+    """``take`` lasting ``stretch`` times as long at the same pitch; durations stay whole units, at least one."""
+    ends = [0]
+    for end in np.cumsum(take.durations):
+        ends.append(max(round(float(end) * stretch), ends[-1] + 1))
+    old, count = np.arange(len(take.features)), ends[-1] * SUBFRAMES_PER_UNIT
+    at = np.linspace(0, len(take.features) - 1, count)
+    features = np.stack([np.interp(at, old, track) for track in take.features.T], axis=1).astype(np.float32)
+    features[:, VOICED] = features[:, VOICED] > 0.5
+    return replace(take, features=features, durations=tuple(int(d) for d in np.diff(ends)))
 
 
 def encode_take(take: Take, quantiser: Quantiser) -> CodedTake:
