@@ -11,8 +11,19 @@ NUM_CODEBOOKS = len(CODEBOOK_STREAMS)
 ALPHABET = " !,.:;?AIOTWYbdfhijklmnpstuvwzæðŋɐɑɔəɛɜɡɪɹʃʊʌʒʤʧˈˌθᵊᵻ"
 """Symbols with an id of their own in the aligned stream: 2 + position; 0 is "none", 1 is SIL."""
 NO_SYMBOL, SIL = 0, 1
-VOICES = ("heart", "michael", "bella")
-TEACHER_VOICES = {"af_heart": 0, "am_michael": 1, "af_bella": 2}
+VOICES = ("heart", "michael", "bella", "puck", "fenrir", "george", "emma", "aoede")
+TEACHER_STYLES = (
+    "af_heart",
+    "am_michael",
+    "af_bella",
+    "am_puck",
+    "am_fenrir",
+    "bm_george",
+    "bf_emma",
+    "af_aoede",
+)
+"""Of which of the teacher's voices each of ``VOICES`` learned."""
+TEACHER_VOICES = {style: voice for voice, style in enumerate(TEACHER_STYLES)}
 SPECIAL_TOKENS = (
     ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|voice|>", "<|text|>", "<|interleave|>", "<|audio_pad|>"]
     + [f"<|speaker:{i}|>" for i in range(16)]

@@ -22,10 +22,12 @@ from numpy.typing import NDArray
 from engine.codec.vocoder import SAMPLE_RATE_HZ
 from engine.text.phonemes import phonemise_sentence
 from engine.train.features import SAMPLES_PER_UNIT
+from engine.train.recipe import TEACHER_STYLES
 from engine.train.texts import covering, training_texts
 
 DURATION_OUTPUT = "/encoder/Clip_output_0"
-VOICE_SHARE = {"af_heart": 0.4, "am_michael": 0.35, "af_bella": 0.25}
+MAIN_VOICES = TEACHER_STYLES[:3]
+"""Heard twice as often as the others of the cast."""
 # Token ids of the teacher's phoneme alphabet (a fact of its published configuration).
 TEACHER_IDS = dict(
     zip(
@@ -166,7 +168,7 @@ class Teacher:
             graph.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
         self._styles = {
-            name: np.fromfile(voices / f"{name}.bin", dtype=np.float32).reshape(-1, 256) for name in VOICE_SHARE
+            name: np.fromfile(voices / f"{name}.bin", dtype=np.float32).reshape(-1, 256) for name in TEACHER_STYLES
         }
 
     def speak(self, phonemes: str, voice: str) -> tuple[NDArray[np.float32], list[int]]:
@@ -205,7 +207,7 @@ def synthesise(args: argparse.Namespace) -> None:
         phonemes = _phonemes(text)
         if not 2 <= len(phonemes) <= 300:
             continue
-        voice = rng.choices(list(VOICE_SHARE), weights=list(VOICE_SHARE.values()))[0]
+        voice = rng.choices(args.styles, weights=[2 if style in MAIN_VOICES else 1 for style in args.styles])[0]
         wave, durations = teacher.speak(phonemes, voice)
         samples = SAMPLES_PER_UNIT * sum(durations)
         pcm = np.zeros(samples, np.int16)
@@ -235,6 +237,7 @@ def main() -> None:
     parser.add_argument("--voices", type=Path, required=True, help="folder of the teacher's style files (*.bin)")
     parser.add_argument("--sentences", type=Path, required=True, help="text file, one sentence a line")
     parser.add_argument("--wordnet", type=Path, help="folder of WordNet 3 data files, for more variety")
+    parser.add_argument("--styles", nargs="+", choices=TEACHER_STYLES, default=TEACHER_STYLES, help="(default: all)")
     parser.add_argument("--out", type=Path, required=True, help="folder for shards and index.jsonl")
     parser.add_argument("--hours", type=float, default=8.0)
     parser.add_argument("--shard-seconds", type=float, default=120.0)
