@@ -11,6 +11,7 @@ from clients.bench.environment import one_thread
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_MISSING, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 OUT = Path("runs/bench")
+SAMPLES = Path("docs/samples")
 
 DESCRIPTION = "Measure what a listener gets: quality, speed, and other voices beside it."
 EPILOG = """\
@@ -18,14 +19,18 @@ examples:
   footlights bench setup                            fetch judges and peers, once
   footlights bench quality                          100 held-out sentences, three voices
   footlights bench quality --peers --sentences 30   beside Kokoro-82M and Piper
+  footlights bench voice --sentences 30             the built-in voice beside its teacher, and what limits it
+  footlights bench samples                          the samples of docs/samples, made anew
   footlights bench speed                            step times, first audio, listeners at once
   footlights bench speed --server ws://spark:8060   a server that is running already
   footlights bench chunking                         speaking while text is written, by policy
+  footlights bench drift                            the same voice after half an hour of speech
   footlights bench peers                            the peers alone
   footlights bench codec                            what Drama 3's codec costs here, with random weights
 
 Tables are for people; the last line of standard output is one JSON object. Both and a picture are kept in
-runs/bench. Quality goes on where it was interrupted. Everything uses one thread; OMP_NUM_THREADS changes that.
+runs/bench. Quality and voice go on where they were interrupted. Everything uses one thread; OMP_NUM_THREADS
+changes that.
 
 exit status:
   0 measured   1 failed   2 wrong arguments   3 a judge is missing   130 stopped by Ctrl-C
@@ -49,10 +54,16 @@ def main(argv: list[str]) -> int:
             asyncio.run(run.speed(arguments))
         elif arguments.command == "quality":
             run.quality(arguments)
+        elif arguments.command == "voice":
+            importlib.import_module("clients.bench.voice").voice(arguments)
+        elif arguments.command == "samples":
+            importlib.import_module("clients.bench.samples").samples(arguments)
         elif arguments.command == "codec":
             importlib.import_module("clients.bench.codec").codec(arguments)
         elif arguments.command == "chunking":
             importlib.import_module("clients.bench.chunking").chunking(arguments)
+        elif arguments.command == "drift":
+            importlib.import_module("clients.bench.drift").drift(arguments)
         else:
             run.peers(arguments)
     except MissingError as error:
@@ -62,7 +73,8 @@ def main(argv: list[str]) -> int:
         print(f"footlights bench: {error}", file=sys.stderr)
         return EXIT_FAILED
     except KeyboardInterrupt:
-        more = "" if arguments.command in ("speed", "codec", "chunking") else "; the same command goes on from here"
+        is_resumable = arguments.command in ("quality", "peers", "voice")
+        more = "; the same command goes on from here" if is_resumable else ""
         print(f"footlights bench: stopped{more}", file=sys.stderr)
         return EXIT_INTERRUPTED
     return EXIT_OK
@@ -83,6 +95,23 @@ def parser() -> argparse.ArgumentParser:
     _add_model(quality)
     _add_sentences(quality)
     quality.add_argument("--peers", action="store_true", help="the peers beside it, on the same sentences")
+
+    voice = commands.add_parser("voice", help="the voice beside its teacher: words, sound, manner; what limits it")
+    _add_model(voice)
+    _add_sentences(voice, is_audio_kept=False)
+    voice.add_argument(
+        "--parts", type=_sentences_or_none, default=30, metavar="N", help="sentences for each part alone (30)"
+    )
+    voice.add_argument(
+        "--utterances", type=_utterances, default=200, metavar="N", help="takes, to see how many fail (200)"
+    )
+    voice.add_argument("--teacher", type=Path, metavar="FOLDER", help="the teacher's takes are there, or are put there")
+    voice.add_argument("--docs", type=Path, metavar="FOLDER", help="figures into its voice.md, pictures to its images")
+
+    samples = commands.add_parser("samples", help="short files to hear, and a page that plays them")
+    _add_model(samples)
+    samples.add_argument("--voices", type=_names, metavar="NAMES", help="comma-separated; default: all of the model's")
+    samples.add_argument("--seed", type=int, default=1, help="of the sampler (1)")
 
     peers = commands.add_parser("peers", help="Kokoro-82M and Piper, as far as they are installed")
     _add_sentences(peers)
@@ -112,7 +141,15 @@ def parser() -> argparse.ArgumentParser:
     chunking.add_argument("--voice", default="heart", help="who speaks (heart)")
     chunking.add_argument("--seed", type=int, default=1, help="of the sampler and the bursts (1)")
     chunking.add_argument("--unjudged", action="store_true", help="times and waste alone, without judges")
-    for command in (quality, peers, speed, codec, chunking):
+
+    drift = commands.add_parser("drift", help="whether the voice stays what it was in half an hour of speech")
+    _add_model(drift)
+    drift.add_argument("--minutes", type=_count, default=30, metavar="N", help="of speech, in rounds of five (30)")
+    drift.add_argument("--voice", default="heart", help="who speaks (heart)")
+    drift.add_argument("--seed", type=int, default=1, help="of the sampler (1)")
+    drift.add_argument("--unjudged", action="store_true", help="pitch, level and joins alone, without judges")
+    samples.add_argument("--out", type=Path, default=SAMPLES, metavar="FOLDER", help=f"they go there ({SAMPLES})")
+    for command in (quality, voice, peers, speed, codec, chunking, drift):
         command.add_argument("--out", type=Path, default=OUT, metavar="FOLDER", help=f"results go there ({OUT})")
     return made
 
@@ -122,12 +159,15 @@ def _add_model(command: argparse.ArgumentParser) -> None:
     command.add_argument("--text-stream", choices=["aligned", "turns"], help="default: what the checkpoint is made for")
 
 
-def _add_sentences(command: argparse.ArgumentParser) -> None:
+def _add_sentences(command: argparse.ArgumentParser, is_audio_kept: bool = True) -> None:
     command.add_argument("--voices", type=_names, default=["heart", "michael", "bella"], help="comma-separated")
     command.add_argument("--sentences", type=_sentences, default=100, metavar="N", help="each voice reads them (100)")
     command.add_argument("--seed", type=int, default=1, help="of the sampler (1)")
     command.add_argument("--fresh", action="store_true", help="forget what earlier runs measured")
-    command.add_argument("--keep-audio", action="store_true", help="write every take as a WAV file; implies --fresh")
+    if is_audio_kept:
+        command.add_argument(
+            "--keep-audio", action="store_true", help="write every take as a WAV file; implies --fresh"
+        )
 
 
 def _names(given: str) -> Sequence[str]:
@@ -154,3 +194,15 @@ def _sentences(given: str) -> int:
         return len(load(_count(given)))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _sentences_or_none(given: str) -> int:
+    return 0 if given == "0" else _sentences(given)
+
+
+def _utterances(given: str) -> int:
+    from clients.bench.utterances import most
+
+    if given != "0" and _count(given) > most():
+        raise argparse.ArgumentTypeError(f"there are {most()} utterances, not {given}")
+    return int(given)

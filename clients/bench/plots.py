@@ -1,13 +1,15 @@
 """PNG pictures of the figures, for the documentation."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clients.bench.chunking import Outcome
 from clients.bench.decode import BatchSpeed
+from clients.bench.drift import Line, by_minute
 from clients.bench.online import Crowd, Latency
 from clients.bench.quality import Quality
 from clients.bench.spread import Estimate
@@ -26,7 +28,7 @@ def quality_plot(qualities: Sequence[Quality], path: Path) -> None:
     mos.set_ylim(1, 5)
     cost.bar(names, [quality.rtf_cpu for quality in qualities], color=COLOURS[: len(names)])
     cost.set_title("core-seconds a second of audio", fontsize=10)
-    _save(figure, path)
+    save(figure, path)
 
 
 def speed_plot(speeds: Sequence[BatchSpeed], latencies: Sequence[Latency], crowds: Sequence[Crowd], path: Path) -> None:
@@ -48,7 +50,7 @@ def speed_plot(speeds: Sequence[BatchSpeed], latencies: Sequence[Latency], crowd
         first.legend(fontsize=8)
     pauses.plot([crowd.listeners for crowd in crowds], [crowd.longest_ms for crowd in crowds], "o-", color=COLOURS[1])
     pauses.set_title("longest pause (ms), by listeners", fontsize=10)
-    _save(figure, path)
+    save(figure, path)
 
 
 def chunking_plot(outcomes: Sequence[Outcome], path: Path) -> None:
@@ -63,7 +65,36 @@ def chunking_plot(outcomes: Sequence[Outcome], path: Path) -> None:
     if is_judged:
         _bars(axes[1], names, [o.wer for o in outcomes if o.wer], "words wrong (%)", scale=100)
         _bars(axes[2], names, [o.mos for o in outcomes if o.mos], "DistillMOS (1 to 5)")
-    _save(figure, path)
+    save(figure, path)
+
+
+def drift_plot(lines: Sequence[Line], path: Path) -> None:
+    """Pitch, level and, where it was judged, the speaker, minute by minute, each as the distance from its mean."""
+    is_judged = lines[0].speaker is not None
+    figure, axes = _figure(3 if is_judged else 2)
+    _course(axes[0], lines, lambda line: line.pitch, "pitch (semitones)", reach=1)
+    _course(axes[1], lines, lambda line: line.level_db, "level (dB)", reach=2)
+    if is_judged:
+        centre = np.mean([line.speaker for line in lines if line.speaker is not None and line.round == 0], axis=0)
+        centre /= np.linalg.norm(centre)
+        _course(axes[2], lines, lambda line: _cosine(line, centre), "likeness to the first minutes", reach=0.1)
+    save(figure, path)
+
+
+def _cosine(line: Line, centre: NDArray[np.float32]) -> float | None:
+    return None if line.speaker is None else float(line.speaker @ centre)
+
+
+def _course(
+    axes: Any, lines: Sequence[Line], measure: Callable[[Line], float | None], title: str, reach: float
+) -> None:
+    minutes, values = by_minute(lines, measure)
+    axes.axhline(0, color="#999999", linewidth=0.8)
+    axes.plot(minutes, values, "o-", color=COLOURS[1], markersize=3)
+    most = max(reach, 1.1 * max(map(abs, values)))
+    axes.set_ylim(-most, most)
+    axes.set_xlabel("minute")
+    axes.set_title(title, fontsize=10)
 
 
 def _bars(axes: Any, names: Sequence[str], estimates: Sequence[Estimate], title: str, scale: float = 1) -> None:
@@ -73,15 +104,22 @@ def _bars(axes: Any, names: Sequence[str], estimates: Sequence[Estimate], title:
 
 
 def _figure(panels: int) -> Any:
+    made, axes = grid(1, panels, (4 * panels, 3.2))
+    return made, axes[0] if panels > 1 else axes[0, 0]
+
+
+def grid(rows: int, columns: int, size: tuple[float, float], **options: Any) -> Any:
+    """A figure of ``size`` inches, and its axes [rows, columns]."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    return pyplot.subplots(1, panels, figsize=(4 * panels, 3.2), constrained_layout=True)
+    return pyplot.subplots(rows, columns, figsize=size, constrained_layout=True, squeeze=False, **options)
 
 
-def _save(figure: Any, path: Path) -> None:
+def save(figure: Any, path: Path) -> None:
+    """Write and forget it."""
     from matplotlib import pyplot
 
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -68,7 +68,7 @@ def read_all(
     texts: Sequence[str],
     seed: int,
     judges: Judges,
-    store: Store,
+    store: Store[Reading],
     *,
     advance: Callable[[], None] = lambda: None,
     keep: Keep | None = None,

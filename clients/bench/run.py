@@ -128,7 +128,7 @@ def _read_and_report(
     out = arguments.out / readers[0].folder
     keep = wav_keeper(out / "audio") if arguments.keep_audio else None
     for reader in readers:
-        store = Store(arguments.out / reader.folder / "readings.jsonl", reader, is_fresh=arguments.fresh)
+        store = Store(arguments.out / reader.folder / "readings.jsonl", Reading, reader, is_fresh=arguments.fresh)
         with progress(reader.name, len(texts) * len(reader.voices)) as advance:
             made, reused = read_all(reader, texts, arguments.seed, judges, store, advance=advance, keep=keep)
         readings[reader.name] = made

@@ -1,8 +1,9 @@
-"""Verdicts on disk, a line each, so that an interrupted run goes on where it was."""
+"""What was measured, on disk, a line each, so that an interrupted run goes on where it was."""
 
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from clients.bench.judges import IDENTITY as JUDGES
 from clients.bench.takes import TOO_LONG, Reader, Take, expected_s
@@ -11,9 +12,42 @@ from clients.bench.words import WordErrors
 BAD_WER = 0.5
 
 
+class Record(Protocol):
+    """A dataclass that says of which take it is, and by whom it was measured."""
+
+    CURRENT: ClassVar[str]
+    """What ``judges`` of new ones is; stored ones of another are not used."""
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def identity(self) -> str:
+        """Of the reader."""
+
+    @property
+    def judges(self) -> str:
+        """Changes whenever what is measured may."""
+
+    @property
+    def voice(self) -> str:
+        """Of the take."""
+
+    @property
+    def seed(self) -> int:
+        """Of the take."""
+
+    @property
+    def text(self) -> str:
+        """Of the take."""
+
+
+R = TypeVar("R", bound=Record)
+
+
 @dataclass(frozen=True)
 class Reading:
     """One judged take, without its samples. ``mos`` is None where there was nothing to hear."""
+
+    CURRENT: ClassVar[str] = JUDGES
 
     reader: str
     identity: str
@@ -72,12 +106,12 @@ class Reading:
         return "wrong_words" if self.errors > BAD_WER * self.words else None
 
 
-class Store:
-    """Readings of one reader. A line that was cut off by an interruption is ignored."""
+class Store(Generic[R]):
+    """Records of one kind and one reader. A line that was cut off by an interruption is ignored."""
 
-    def __init__(self, path: Path, reader: Reader, *, is_fresh: bool = False) -> None:
+    def __init__(self, path: Path, kind: type[R], reader: Reader, *, is_fresh: bool = False) -> None:
         self._path = path
-        self._known: dict[tuple[str, int, str], Reading] = {}
+        self._known: dict[tuple[str, int, str], R] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         if is_fresh:
             path.unlink(missing_ok=True)
@@ -86,16 +120,16 @@ class Store:
         complete = [line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("\n")]
         path.write_text("".join(complete), encoding="utf-8")
         for line in complete:
-            reading = Reading(**json.loads(line))
-            if reading.identity == reader.identity and reading.judges == JUDGES:
-                self._known[reading.voice, reading.seed, reading.text] = reading
+            record = kind(**json.loads(line))
+            if record.identity == reader.identity and record.judges == kind.CURRENT:
+                self._known[record.voice, record.seed, record.text] = record
 
-    def get(self, voice: str, seed: int, text: str) -> Reading | None:
-        """An earlier run's reading."""
+    def get(self, voice: str, seed: int, text: str) -> R | None:
+        """An earlier run's record."""
         return self._known.get((voice, seed, text))
 
-    def add(self, reading: Reading) -> None:
+    def add(self, record: R) -> None:
         """Keep one, on disk when this returns."""
-        self._known[reading.voice, reading.seed, reading.text] = reading
+        self._known[record.voice, record.seed, record.text] = record
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(reading), ensure_ascii=False) + "\n")
+            file.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")

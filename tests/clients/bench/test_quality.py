@@ -18,7 +18,7 @@ TEXTS = [ONE, TWO, THREE]
 
 
 def measure(reader: FakeReader, folder: Path, *, is_fresh: bool = False) -> tuple[list[Reading], int]:
-    store = Store(folder / "readings.jsonl", reader, is_fresh=is_fresh)
+    store = Store(folder / "readings.jsonl", Reading, reader, is_fresh=is_fresh)
     return read_all(reader, TEXTS, 1, FakeJudges(reader), store)
 
 
@@ -117,8 +117,8 @@ class TestGoingOn:
         measure(FakeReader(), tmp_path)
         reader = FakeReader(identity="fake-1-b" if change == "weights" else "fake-1-a")
         if change == "judges":
-            monkeypatch.setattr("clients.bench.store.JUDGES", "better ones")
-        store = Store(tmp_path / "readings.jsonl", reader)
+            monkeypatch.setattr(Reading, "CURRENT", "better ones")
+        store = Store(tmp_path / "readings.jsonl", Reading, reader)
         _, reused = read_all(reader, TEXTS, 2 if change == "seed" else 1, FakeJudges(reader), store)
         assert reused == 0
 
@@ -129,7 +129,7 @@ class TestGoingOn:
     def test_steps_are_reported_for_old_and_new_alike(self, tmp_path: Path) -> None:
         for _ in range(2):
             reader, steps = FakeReader(), itertools.count()
-            store = Store(tmp_path / "readings.jsonl", reader)
+            store = Store(tmp_path / "readings.jsonl", Reading, reader)
             read_all(reader, TEXTS, 1, FakeJudges(reader), store, advance=functools.partial(next, steps))
             assert next(steps) == 6
 
@@ -137,7 +137,7 @@ class TestGoingOn:
 def test_audio_is_kept_on_request_even_of_known_takes(tmp_path: Path) -> None:
     measure(FakeReader(), tmp_path)
     reader = FakeReader()
-    store = Store(tmp_path / "readings.jsonl", reader)
+    store = Store(tmp_path / "readings.jsonl", Reading, reader)
     read_all(reader, TEXTS, 1, FakeJudges(reader), store, keep=wav_keeper(tmp_path / "audio"))
     names = sorted(path.name for path in (tmp_path / "audio").iterdir())
     assert names == [f"Fake-{voice}-00{i}.wav" for voice in ("bella", "heart") for i in (1, 2, 3)]

@@ -12,7 +12,7 @@ from clients.bench.decode import BatchSpeed
 from clients.bench.environment import environment
 from clients.bench.online import Crowd, Latency
 from clients.bench.quality import Quality, read_all, summarise
-from clients.bench.store import Store
+from clients.bench.store import Reading, Store
 from tests.clients.bench.doubles import FakeJudges, FakeReader
 from tests.clients.bench.test_online import stream
 
@@ -25,7 +25,7 @@ CROWDS = [Crowd.of([stream(100, 140)], 1), Crowd.of([stream(100, 190), stream(10
 @pytest.fixture
 def measured(tmp_path: Path) -> Quality:
     reader = FakeReader(says={TEXT: "This sentence is [only] one."})
-    store = Store(tmp_path / "readings.jsonl", reader)
+    store = Store(tmp_path / "readings.jsonl", Reading, reader)
     return summarise(reader, *read_all(reader, [TEXT], 1, FakeJudges(reader), store))
 
 
