@@ -226,6 +226,8 @@ class EngineStats:
     memory_bytes: int
     """Bytes the open utterances and the ready voices hold."""
     tally: Tally = field(default_factory=Tally)
+    renewals: int = 0
+    """Times a long utterance let go of its context, at a pause."""
 
 
 @dataclass(frozen=True)

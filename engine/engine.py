@@ -128,7 +128,7 @@ class Engine:
         self._outbox: list[EngineEvent] = []
         self._ended: dict[type[EngineEvent], int] = {Finished: 0, Cancelled: 0, Failed: 0}
         self.tally = Tally()
-        self._frames = self._samples = self._steps = 0
+        self._frames = self._samples = self._steps = self._renewals = 0
         self._compute_s = 0.0
         self._step_s = 0.0
         """Running mean of a step's time, at the batch of late."""
@@ -221,6 +221,7 @@ class Engine:
             + self._voices.nbytes
             + sum(sequence.tape.nbytes for sequence in self._sequences.values()),
             tally=self.tally,
+            renewals=self._renewals,
         )
 
     # Voices
@@ -322,6 +323,7 @@ class Engine:
                     self._begin(sequence)
                     sequence.tape.renew(sequence.voice)
                     sequence.stream.renew()
+                    self._renewals += 1
                 elif rows >= self._limits.most_rows:
                     raise TextTooLongError("the text has no pause at which its long context could be let go")
         return [s for s in due if self._is_open(s)]
