@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from engine.cache.base import Memory
+from engine.codec.speeds import Speeds
 
 
 class Codec(Protocol):
@@ -22,17 +23,22 @@ class Codec(Protocol):
 
     @property
     def samples_per_frame(self) -> int:
-        """Samples one frame becomes."""
+        """Samples one frame becomes at speed 1."""
 
     @property
     def num_codebooks(self) -> int:
         """C."""
 
+    @property
+    def speeds(self) -> Speeds | None:
+        """The speeds that frames can be spoken at; None: 1 alone."""
+
     def allocate(self, batch_size: int) -> Memory:
         """Memory of ``batch_size`` sequences that have heard nothing."""
 
-    def decode_step(self, codes: Tensor, state: Any) -> Tensor:
-        """``codes`` [B, C, F] (int64) -> float32 samples [B, F * samples_per_frame] in [-1, 1]; advances ``state``.
+    def decode_step(self, codes: Tensor, state: Any, speed: float = 1.0) -> Tensor:
+        """``codes`` [B, C, F] (int64) -> float32 samples [B, F * samples_per_frame / speed] in [-1, 1].
 
+        Advances ``state``. ``speed`` is one of ``speeds`` (see ``Speeds.nearest``) and may change from call to call.
         Codes outside a codebook are clamped: the decoder's heads may be wider than the codec's tables.
         """

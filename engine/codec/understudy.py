@@ -17,12 +17,14 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 from engine.cache.base import Memory, pair_rows
+from engine.codec.speeds import Speeds
 from engine.codec.vocoder import (
     NUM_BANDS,
     NUM_CEPSTRA,
     NUM_FEATURES,
     SAMPLE_RATE_HZ,
     SAMPLES_PER_FRAME,
+    SUBFRAME_SAMPLES,
     SUBFRAMES_PER_FRAME,
     Vocoder,
 )
@@ -230,6 +232,7 @@ class UnderstudyCodec(nn.Module):
     sample_rate = SAMPLE_RATE_HZ
     samples_per_frame = SAMPLES_PER_FRAME
     num_codebooks = len(CODEBOOK_STREAMS)
+    speeds = Speeds(slowest=0.5, fastest=2.0, hop=SUBFRAME_SAMPLES)
 
     def __init__(self, width: int = 384, blocks: int = 5) -> None:
         super().__init__()
@@ -281,14 +284,15 @@ class UnderstudyCodec(nn.Module):
         )
 
     @torch.inference_mode()
-    def decode_step(self, codes: Tensor, state: CodecMemory) -> Tensor:
-        """``codes`` [B, C, F] (int64) -> float32 samples [B, F * 1200] in [-1, 1]; advances ``state``."""
+    def decode_step(self, codes: Tensor, state: CodecMemory, speed: float = 1.0) -> Tensor:
+        """``codes`` [B, C, F] (int64) -> float32 samples [B, F * 1200 / speed] in [-1, 1]; advances ``state``."""
+        hop = self.speeds.samples(speed)
         # Frame by frame, so that not even rounding depends on how frames are grouped.
-        return torch.cat([self._decode_frame(frame, state) for frame in codes.unbind(2)], 1)
+        return torch.cat([self._decode_frame(frame, state, hop) for frame in codes.unbind(2)], 1)
 
-    def _decode_frame(self, codes: Tensor, state: CodecMemory) -> Tensor:
+    def _decode_frame(self, codes: Tensor, state: CodecMemory, hop: int) -> Tensor:
         assert self._streaming is not None, "not made ready: see for_streaming"
         parameters = torch.cat([state.last[:, None], self._streaming(codes, state.windows)], 1)
         state.last.copy_(parameters[:, -1])
-        samples: Tensor = self.vocoder(parameters, state.phase, state.tail, state.rumble, state.position)
+        samples: Tensor = self.vocoder(parameters, state.phase, state.tail, state.rumble, state.position, hop)
         return samples

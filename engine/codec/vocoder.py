@@ -4,10 +4,15 @@ A pulse at every glottal period and white noise in between, each through the min
 envelope at its moment; band aperiodicity says how the two share the energy (the model of WORLD, Morise et al. 2016, as
 overlap-add of filter responses). Parameters are interpolated between subframes, so sound lags its subframe by one.
 
-Axes: B sequences, S = 8 subframes of a frame, D parameters, E events (pulses or noise blocks), K = 513 frequency bins.
+A subframe of more or fewer than its 150 samples is slower or faster speech at the same pitch.
+
+Axes: B sequences, S = 8 subframes of a frame, H samples of a subframe (the hop), N = 16 noise blocks of a frame,
+E events (pulses or noise blocks), D parameters, K = 513 frequency bins.
 """
 
 import math
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -24,7 +29,9 @@ NUM_CEPSTRA = 40
 NUM_BANDS = 3
 LOG_F0, VOICED = NUM_CEPSTRA + NUM_BANDS, NUM_CEPSTRA + NUM_BANDS + 1
 NUM_FEATURES = VOICED + 1
-NOISE_BLOCK = 75
+LONGEST_SUBFRAME = 2 * SUBFRAME_SAMPLES
+NOISE_BLOCKS = 2 * SUBFRAMES_PER_FRAME
+NOISE_BLOCK = SUBFRAME_SAMPLES // 2
 NOISE_FRAMES = 80
 """The noise repeats after 4 s; being a table it is the same in any batch and any grouping of frames."""
 PRE_DELAY = 16
@@ -33,8 +40,43 @@ MAX_LOG_ENVELOPE = 12.0
 LOWEST_DECIBELS = -60.0
 LOWEST_SHARE = 1e-12
 """Of a frame's power in its pulses."""
-HIGH_PASS = HighPass(40, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME)
+RUMBLE_HZ = 40
 """A train of pulses has a mean that moves with pitch and level: rumble below any voice."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Where things lie in a frame of subframes of H samples."""
+
+    samples: int
+    """Of a frame."""
+    within: Tensor
+    """[H]: samples of a subframe as shares of it."""
+    starts: tuple[int, ...]
+    """[N]: first samples of the noise blocks."""
+    centres: Tensor
+    """[N]"""
+    is_filled: Tensor
+    """[N, longest block]: the samples that each block has."""
+    high_pass: HighPass
+
+
+@lru_cache(maxsize=32)
+def grid(hop: int) -> Grid:
+    """The grid of subframes of ``hop`` samples."""
+    assert 2 <= hop <= LONGEST_SUBFRAME, hop
+    halves = (hop // 2, hop - hop // 2)
+    starts = [i * hop + half for i in range(SUBFRAMES_PER_FRAME) for half in (0, halves[0])]
+    lengths = torch.tensor(halves * SUBFRAMES_PER_FRAME)
+    samples = hop * SUBFRAMES_PER_FRAME
+    return Grid(
+        samples,
+        within=torch.arange(hop) / hop,
+        starts=tuple(starts),
+        centres=torch.tensor(starts) + lengths // 2,
+        is_filled=torch.arange(halves[1]) < lengths[:, None],
+        high_pass=HighPass(RUMBLE_HZ, SAMPLE_RATE_HZ, samples, 60 if hop == SUBFRAME_SAMPLES else hop),
+    )
 
 
 class Vocoder(nn.Module):
@@ -54,53 +96,69 @@ class Vocoder(nn.Module):
         fold = torch.zeros(FFT_SIZE)
         fold[0] = fold[FFT_SIZE // 2] = 1
         fold[1 : FFT_SIZE // 2] = 2
-        noise = torch.randn(NOISE_FRAMES * SAMPLES_PER_FRAME, generator=torch.Generator().manual_seed(1))
-        block = torch.arange(0, SAMPLES_PER_FRAME, NOISE_BLOCK)
+        blocks, rest = (
+            torch.randn(NOISE_FRAMES * SAMPLES_PER_FRAME, generator=torch.Generator().manual_seed(seed)).view(
+                NOISE_FRAMES, NOISE_BLOCKS, NOISE_BLOCK
+            )
+            for seed in (1, 2)
+        )
         constants = {
             "fold": fold,
-            "noise": torch.fft.rfft(noise.view(-1, len(block), NOISE_BLOCK), FFT_SIZE),
-            "noise_centre": block + NOISE_BLOCK // 2,
+            "noise_samples": torch.cat([blocks, rest], -1),
+            "noise_spectra": torch.fft.rfft(blocks, FFT_SIZE),
             "omega": 2 * math.pi / FFT_SIZE * torch.arange(bins),
-            "within": torch.arange(SUBFRAME_SAMPLES) / SUBFRAME_SAMPLES,
         }
         for name, value in constants.items():
             self.register_buffer(f"_{name}", value, persistent=False)
-        self._noise_at = block.tolist()
 
-    def forward(self, parameters: Tensor, phase: Tensor, tail: Tensor, rumble: Tensor, position: Tensor) -> Tensor:
-        """Samples [B, 1200] of one frame; ``phase``, ``tail``, ``rumble`` and ``position`` are advanced in place.
+    def forward(
+        self,
+        parameters: Tensor,
+        phase: Tensor,
+        tail: Tensor,
+        rumble: Tensor,
+        position: Tensor,
+        hop: int = SUBFRAME_SAMPLES,
+    ) -> Tensor:
+        """Samples [B, S * hop] of one frame; ``phase``, ``tail``, ``rumble`` and ``position`` are advanced in place.
 
         ``parameters`` [B, 1 + S, D]: the last subframe before the frame, then its own. ``phase`` [B] float64: glottal
         phase in periods. ``tail`` [B, T]: what earlier events still have to say. ``rumble`` [B, 2] float64: memory of
         the high-pass. ``position`` [B] int64: frames made.
         """
-        batch = parameters.shape[0]
-        sequence, at, period, late = self._pulses(parameters, phase)
+        batch, frame = parameters.shape[0], grid(hop)
+        sequence, at, period, late = self._pulses(parameters, phase, frame)
         # Events: all noise blocks of all sequences, then all pulses.
-        blocks = len(self._noise_at)
-        noises = batch * blocks
-        centre = self.get_buffer("_noise_centre")
-        of = torch.cat([torch.arange(batch).repeat_interleave(blocks), sequence])
-        spectra = self._spectra(parameters, of, torch.cat([centre.repeat(batch), at]), period, late)
-        spectra[:noises] *= self.get_buffer("_noise")[position % NOISE_FRAMES].flatten(0, 1)
+        noises = batch * NOISE_BLOCKS
+        of = torch.cat([torch.arange(batch).repeat_interleave(NOISE_BLOCKS), sequence])
+        spectra = self._spectra(parameters, of, torch.cat([frame.centres.repeat(batch), at]), period, late, hop)
+        spectra[:noises] *= self._noise(position % NOISE_FRAMES, frame).flatten(0, 1)
         waves = torch.fft.irfft(spectra, FFT_SIZE).numpy()
 
-        out = np.zeros((batch, SAMPLES_PER_FRAME + FFT_SIZE + PRE_DELAY), np.float32)
+        out = np.zeros((batch, frame.samples + FFT_SIZE + PRE_DELAY), np.float32)
         out[:, : tail.shape[1]] = tail.numpy()
         # Pulses have their delay in the phase of their spectrum.
-        starts = [start + PRE_DELAY for start in self._noise_at] * batch + at.tolist()
+        starts = [start + PRE_DELAY for start in frame.starts] * batch + at.tolist()
         for b, start, wave in zip(of.tolist(), starts, waves, strict=True):
             out[b, start : start + FFT_SIZE] += wave
-        tail.copy_(torch.from_numpy(out[:, SAMPLES_PER_FRAME:]))
+        tail.copy_(torch.from_numpy(out[:, frame.samples :]))
         position += 1
-        clean = HIGH_PASS(out[:, :SAMPLES_PER_FRAME].astype(np.float64), rumble.numpy())
+        clean = frame.high_pass(out[:, : frame.samples].astype(np.float64), rumble.numpy())
         return torch.from_numpy(clean).float().clamp_(-1, 1)
 
-    def _pulses(self, parameters: Tensor, phase: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _noise(self, row: Tensor, frame: Grid) -> Tensor:
+        """Spectra [B, N, K] of the noise of one frame, ``row`` [B] of the table."""
+        if frame.samples == SAMPLES_PER_FRAME:
+            return self.get_buffer("_noise_spectra")[row]
+        blocks = self.get_buffer("_noise_samples")[row, :, : frame.is_filled.shape[1]] * frame.is_filled
+        spectra: Tensor = torch.fft.rfft(blocks, FFT_SIZE)
+        return spectra
+
+    def _pulses(self, parameters: Tensor, phase: Tensor, frame: Grid) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Glottal pulses of a frame: of which sequence, at which sample, the period then, how late the sample is for it
         (in samples); each [E]. ``phase`` moves on."""
         batch = parameters.shape[0]
-        within = self.get_buffer("_within")
+        within = frame.within
         left, right = parameters[:, :-1, None, LOG_F0:], parameters[:, 1:, None, LOG_F0:]
         log_f0 = torch.lerp(left[..., 0], right[..., 0], within).view(batch, -1)
         voiced = torch.where(within < 0.5, left[..., 1], right[..., 1]).view(batch, -1) > 0.5
@@ -118,13 +176,13 @@ class Vocoder(nn.Module):
         """Length of the carried overlap."""
         return FFT_SIZE + PRE_DELAY
 
-    def _spectra(self, parameters: Tensor, of: Tensor, at: Tensor, period: Tensor, late: Tensor) -> Tensor:
+    def _spectra(self, parameters: Tensor, of: Tensor, at: Tensor, period: Tensor, late: Tensor, hop: int) -> Tensor:
         """Spectra [E, K] (complex) of events at sample ``at`` of sequence ``of`` (both [E]).
 
         Noise comes first: filters for it. The last events are pulses of ``period``, ``late`` as ``_pulses`` says.
         """
-        index = torch.div(at, SUBFRAME_SAMPLES, rounding_mode="floor")
-        share = (at - index * SUBFRAME_SAMPLES)[:, None] / SUBFRAME_SAMPLES
+        index = torch.div(at, hop, rounding_mode="floor")
+        share = (at - index * hop)[:, None] / hop
         left, right = parameters[of, index], parameters[of, index + 1]
         now = torch.lerp(left, right, share)
         log_power = (now[:, :NUM_CEPSTRA] @ self.get_buffer("envelope_basis")).clamp_(max=MAX_LOG_ENVELOPE)

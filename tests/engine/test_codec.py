@@ -1,6 +1,7 @@
 """The understudy's codec: streamed equals whole, batched equals alone, memory is all there is, files are checked."""
 
 import dataclasses
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from engine.codec.speeds import Speeds
 from engine.codec.understudy import CODEBOOK_SIZE, CODEBOOK_STREAMS, StreamingFeatures, UnderstudyCodec
 from engine.codec.vocoder import LOG_F0, NUM_FEATURES, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, VOICED, Vocoder
 from engine.errors import StateError, WeightsError
@@ -75,6 +77,59 @@ def test_batched_equals_alone(codec: UnderstudyCodec) -> None:
     together = whole(codec, codes)
     for i in range(3):
         torch.testing.assert_close(together[i : i + 1], whole(codec, codes[i : i + 1]), atol=1e-4, rtol=0)
+
+
+SPEEDS = [0.5, 0.8, 1.0, 1.1, 1.5, 2.0]
+
+
+@pytest.mark.parametrize("asked", SPEEDS)
+def test_a_speed_is_whole_samples_and_near_what_was_asked(asked: float) -> None:
+    speed = UnderstudyCodec.speeds.nearest(asked)
+    assert SAMPLES_PER_FRAME / speed == pytest.approx(round(SAMPLES_PER_FRAME / speed), abs=1e-9)
+    assert speed == pytest.approx(asked, rel=0.006)
+    assert UnderstudyCodec.speeds.nearest(speed) == speed
+
+
+def test_speeds_have_limits_and_one_is_exact() -> None:
+    speeds = Speeds(slowest=0.5, fastest=2.0, hop=150)
+    assert [speeds.nearest(asked) for asked in (0, 0.1, 1, 3, float("inf"))] == [0.5, 0.5, 1, 2, 2]
+
+
+@pytest.mark.parametrize("asked", SPEEDS)
+def test_at_any_speed_streamed_equals_whole_and_batched_equals_alone(codec: UnderstudyCodec, asked: float) -> None:
+    speed, codes = codec.speeds.nearest(asked), random_codes(3)
+    together = codec.decode_step(codes, codec.allocate(3), speed)
+    assert together.shape == (3, round(FRAMES * SAMPLES_PER_FRAME / speed))
+    for i in range(3):
+        state = codec.allocate(1)
+        pieces = [codec.decode_step(part, state, speed) for part in torch.split(codes[i : i + 1], [5, 1, 6], 2)]
+        torch.testing.assert_close(torch.cat(pieces, 1), together[i : i + 1], atol=1e-4, rtol=0)
+
+
+def test_a_change_of_speed_is_seamless(codec: UnderstudyCodec) -> None:
+    frame, state = random_codes(1)[:, :, :1], codec.allocate(1)
+    speeds = [codec.speeds.nearest(speed) for speed in itertools.islice(itertools.cycle([1.0, 2.0, 0.5, 1.3]), 80)]
+    pieces = [codec.decode_step(frame, state, speed)[0] for speed in speeds]
+    steps = torch.cat(pieces)[6000:].diff().abs()
+    edges = torch.tensor([len(piece) for piece in pieces]).cumsum(0)[:-1] - 1 - 6000
+    at_edges = torch.isin(torch.arange(len(steps)), edges)
+    # Pulses are as likely to fall there as anywhere.
+    assert steps[at_edges].mean() < 1.5 * steps.mean()
+    assert steps[at_edges].max() < steps[~at_edges].max()
+
+
+def test_speed_leaves_pitch_and_level(codec: UnderstudyCodec) -> None:
+    def autocorrelation_peak(sound: torch.Tensor) -> int:
+        spectrum = torch.fft.rfft(sound, 2 * len(sound))
+        lags = torch.fft.irfft(spectrum.abs().square())[80:240]
+        return 80 + int(lags.argmax())
+
+    codes = random_codes(1)[:, :, :1].expand(1, -1, 20)
+    usual = codec.decode_step(codes, codec.allocate(1))[0, 6000:]
+    for asked in SPEEDS:
+        sound = codec.decode_step(codes, codec.allocate(1), codec.speeds.nearest(asked))[0, 6000:]
+        assert autocorrelation_peak(sound) == pytest.approx(autocorrelation_peak(usual), abs=2), asked
+        assert float(sound.std()) == pytest.approx(float(usual.std()), rel=0.1), asked
 
 
 def test_a_restored_snapshot_goes_on_to_the_last_bit(codec: UnderstudyCodec) -> None:

@@ -18,7 +18,9 @@ MOST_FRAMES = 16
 
 
 class DacCodec(nn.Module):
-    """A ``Codec`` (see ``engine/codec/codec.py``) that encodes, too."""
+    """A ``Codec`` (see ``engine/codec/codec.py``) that encodes, too. It speaks at one speed."""
+
+    speeds = None
 
     def __init__(self, config: DacConfig) -> None:
         super().__init__()
@@ -48,11 +50,12 @@ class DacCodec(nn.Module):
         return allocate(self.speaking, batch_size)
 
     @torch.inference_mode()
-    def decode_step(self, codes: Tensor, state: StreamMemory) -> Tensor:
+    def decode_step(self, codes: Tensor, state: StreamMemory, speed: float = 1.0) -> Tensor:
         """``codes`` [B, C, F] (int64) -> float32 samples [B, F * samples_per_frame] in [-1, 1]; advances ``state``.
 
         Codes outside a codebook are clamped.
         """
+        assert speed == 1.0, speed
         pieces = [self.decoder(self.quantizer.decode(p, state), state) for p in torch.split(codes, MOST_FRAMES, 2)]
         return torch.cat(pieces, 2)[:, 0].float()
 
