@@ -170,6 +170,7 @@ class ReadPiece:
     segment: int
     """Pieces of one segment are spoken in one go (turn form)."""
     pause_ms: int = 0
+    speed: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,8 @@ class Assembler:
         """Silent pieces since."""
         self._tags: tuple[str, ...] = ()
         self._speaker: int | None = None
+        self._speed = self._open_speed = 1.0
+        """Of words that begin now; of the open word."""
         self._dash: RawWord | None = None
         """A dash that stands alone behind the last word: a pause, or a minus when a number follows."""
         self._is_address = False
@@ -93,6 +95,8 @@ class Assembler:
             self._complete()
         if self._ends and start - self._ends[-1] > HIDDEN_BOUND:
             self._complete()
+        if not self._seen:
+            self._open_speed = self._speed
         self._seen.append(c)
         self._starts.append(start)
         self._ends.append(end)
@@ -175,8 +179,13 @@ class Assembler:
         self._dash = self._last = None
         text = self._original(start, end)
         word = RawWord(text, start, end, text, is_settled=True, kind=Kind.PAUSE, pause_ms=milliseconds)
+        word.speed = self._speed
         word.boundary = Boundary.SENTENCE
         self.words.append(word)
+
+    def speed(self, speed: float) -> None:
+        """Words that begin from here on are said so fast."""
+        self._speed = speed
 
     def settled(self, content: str, said: str, sounds: str | None, start: int, end: int) -> None:
         """A word, or several, of which the markup says how they are said."""
@@ -187,6 +196,7 @@ class Assembler:
         self._has_gap = False
         word = RawWord(self._original(start, end), start, end, content, language=self._language, visible=visible)
         word.said, word.sounds, word.tags, word.speaker = said, sounds, self._tags, self._speaker
+        word.speed = self._speed
         first = next((c for c in said if c.isalnum()), "")
         self._settle_last(first)
         self._append(word)
@@ -338,6 +348,7 @@ class Assembler:
             self._silent_word(word)
             return
         word.tags, word.speaker, pause = self._tags, self._speaker, word.pause
+        word.speed = self._open_speed
         is_quoted = any(c in _CLOSERS for c in after) and word.boundary is Boundary.SENTENCE
         word.is_settled = bool(pause) and not (is_quoted or pause.endswith(".."))
         self._settle_last(next(c for c in core if c.isalnum()))
@@ -356,9 +367,11 @@ class Assembler:
             self._settle_last("")
             operator = RawWord(text, starts[0], ends[-1], piece, is_settled=True, is_operator=True)
             operator.visible, operator.tags, operator.speaker = f" {piece}", self._tags, self._speaker
+            operator.speed = self._open_speed
             self._append(operator)
         elif piece.strip("-–—―") == "":
             self._dash = RawWord(text, starts[0], ends[-1], "−", is_settled=True, is_operator=True)
+            self._dash.speed = self._open_speed
         elif pause:
             self._dash = None
             last.pause, last.boundary = pause, boundary_of(pause)

@@ -55,6 +55,9 @@ class CleanSink(Protocol):
     def pause(self, milliseconds: int, start: int, end: int) -> None:
         """A pause is asked for there."""
 
+    def speed(self, speed: float) -> None:
+        """Words that begin from here on are said so fast."""
+
     def settled(self, content: str, said: str, sounds: str | None, start: int, end: int) -> None:
         """The text ``content`` at ``start`` to ``end`` is said as ``said``, with the phonemes ``sounds`` if given."""
 

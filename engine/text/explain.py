@@ -51,4 +51,5 @@ def _piece(word: SpokenWord, segment: int) -> ReadPiece:
         boundary=str(word.boundary),
         segment=segment,
         pause_ms=word.pause_ms,
+        speed=word.speed,
     )

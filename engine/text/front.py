@@ -47,8 +47,10 @@ class TextFront:
         reads_phonemes: bool = True,
         has_cues: bool = False,
         shows_silent: bool = False,
+        speeds: tuple[float, float] = (1.0, 1.0),
     ) -> None:
         """``has_cues``: the model that reads the text understands directions in brackets and tags of its own.
+        ``speeds``: the slowest and the fastest that can be asked for in the text.
 
         ``shows_silent``: give what this voice does not say as well, as pieces without a sound. Raises
         ``UnknownLanguageError`` for phonemes of a language other than English.
@@ -65,7 +67,7 @@ class TextFront:
         self._has_speakers = has_cues and text_format is TextFormat.MARKDOWN
         self._guard = StructureGuard(self._has_speakers)
         self._words = Assembler(self._original, primary, reads_phonemes, has_cues, lexicon.is_dotted)
-        self._cleaner = _cleaner(self._words, text_format, primary, reads_phonemes, has_cues)
+        self._cleaner = _cleaner(self._words, text_format, primary, reads_phonemes, has_cues, speeds)
         self._recent = ""
         self._recent_from = 0
         self._lexicon = lexicon
@@ -191,7 +193,7 @@ class TextFront:
         return (
             SpokenWord(
                 word.text, spoken, word.start, word.end, "", word.boundary, word.kind, word.language, word.pause_ms,
-                visible, word.tags, word.speaker,
+                visible, word.tags, word.speaker, word.speed,
             ),
         )  # fmt: skip
 
@@ -211,7 +213,8 @@ class TextFront:
             said = reading.spoken.split()
             said[-1] += reading.pause
             self._sentence = [*self._sentence, *said][-LEFT_WINDOW:]
-        return (SpokenWord(word.text, reading.spoken, word.start, word.end, phonemes, reading.boundary),)
+        spoken = SpokenWord(word.text, reading.spoken, word.start, word.end, phonemes, reading.boundary)
+        return (replace(spoken, speed=word.speed),)
 
     def _unsaid(self, word: RawWord) -> Sequence[SpokenWord]:
         self._silent += 1
@@ -219,14 +222,21 @@ class TextFront:
         return self._as_it_stands(word)
 
 
-def _cleaner(words: Assembler, text_format: TextFormat, language: str, reads_phonemes: bool, has_cues: bool) -> Cleaner:
+def _cleaner(
+    words: Assembler,
+    text_format: TextFormat,
+    language: str,
+    reads_phonemes: bool,
+    has_cues: bool,
+    speeds: tuple[float, float],
+) -> Cleaner:
     match text_format:
         case TextFormat.PLAIN:
             return Cleaner(words)
         case TextFormat.MARKDOWN:
             return MarkdownCleaner(words, has_cues)
         case TextFormat.SSML:
-            return SsmlCleaner(words, language, reads_phonemes)
+            return SsmlCleaner(words, language, reads_phonemes, speeds)
 
 
 def _following(word: RawWord, queue: Sequence[RawWord]) -> RawWord | None:

@@ -16,14 +16,17 @@ class Reader:
     has_cues: bool = False
     lexicon: Lexicon = EMPTY
     """Behind that of the utterance."""
+    speeds: tuple[float, float] = (1.0, 1.0)
+    """The slowest and the fastest that words can be said."""
 
     @classmethod
-    def with_lexicon(cls, path: Path | None, reads_phonemes: bool, has_cues: bool) -> "Reader":
+    def with_lexicon(
+        cls, path: Path | None, reads_phonemes: bool, has_cues: bool, speeds: tuple[float, float] = (1.0, 1.0)
+    ) -> "Reader":
         """A reader with the pronunciations of a file. Raises ``LexiconError``."""
-        if path is None:
-            return cls(reads_phonemes, has_cues)
-        entries = read_lexicon(path)
-        return cls(reads_phonemes, has_cues, compile_lexicon(entries, EMPTY, reads_phonemes, MOST_SERVER_ENTRIES))
+        entries = () if path is None else read_lexicon(path)
+        lexicon = compile_lexicon(entries, EMPTY, reads_phonemes, MOST_SERVER_ENTRIES) if entries else EMPTY
+        return cls(reads_phonemes, has_cues, lexicon, speeds)
 
     def front(self, utterance: Utterance) -> TextFront:
         """The text front of ``utterance``. Raises ``LexiconError`` and ``UnknownLanguageError``."""
@@ -33,4 +36,5 @@ class Reader:
             utterance.text_format,
             reads_phonemes=self.reads_phonemes,
             has_cues=self.has_cues,
+            speeds=self.speeds,
         )

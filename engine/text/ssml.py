@@ -24,7 +24,9 @@ LONGEST_SPOKEN = 256
 """Characters of an alias or a transcription."""
 LONGEST_PAUSE_MS = 10_000
 STRENGTHS_MS = {"none": 0, "x-weak": 100, "weak": 200, "medium": 400, "strong": 700, "x-strong": 1200}
-USUAL_RATES = frozenset({"", "medium", "default", "100%", "1", "1.0", "+0%", "0%", "-0%"})
+SPEEDS = {"x-slow": 0.5, "slow": 0.75, "medium": 1.0, "default": 1.0, "fast": 1.3, "x-fast": 1.6}
+MOST_PROSODY = 32
+"""Elements that may stand in each other; those inside them change nothing."""
 
 _TAG = re.compile(r"""</?[A-Za-z](?:[^<>"']|"[^"<]*"|'[^'<]*')*>""")
 _OPEN_TAG = re.compile(r"""</?(?:[A-Za-z](?:[^<>"']|"[^"<]*"|'[^'<]*')*(?:"[^"<]*|'[^'<]*)?)?""")
@@ -34,6 +36,7 @@ _ENTITY = re.compile(r"&(?:(amp|lt|gt|quot|apos)|#([0-9]{1,7})|#[xX]([0-9a-fA-F]
 _OPEN_ENTITY = re.compile(r"&#?[A-Za-z0-9]{0,8}")
 _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _DURATION = re.compile(r"\+?([0-9]{1,6}(?:\.[0-9]{0,6})?|\.[0-9]{1,6})\s*(ms|s)")
+_SPEED = re.compile(r"([+-]?)([0-9]{1,4}(?:\.[0-9]{0,6})?|\.[0-9]{1,6})(%?)")
 _INNER = re.compile(r"<!--.*?-->|</?[A-Za-z][^<>]*>", re.DOTALL)
 _CLOSING = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("sub", "say-as", "phoneme")}
 _SENTENCES = frozenset({"p", "s", "paragraph", "sentence"})
@@ -44,11 +47,22 @@ class SsmlCleaner(Cleaner):
     """Raw text in, seen characters, gaps, boundaries, pauses and settled words out.
 
     ``language`` of the text; a voice that ``reads_phonemes`` speaks no other, and without them ``phoneme`` cannot be
-    done.
+    done. ``speeds``: the slowest and the fastest the voice can speak.
     """
 
-    def __init__(self, sink: CleanSink, language: str = "en", reads_phonemes: bool = True) -> None:
+    def __init__(
+        self,
+        sink: CleanSink,
+        language: str = "en",
+        reads_phonemes: bool = True,
+        speeds: tuple[float, float] = (1.0, 1.0),
+    ) -> None:
         super().__init__(sink)
+        self._slowest, self._fastest = speeds
+        self._speeds: tuple[float, ...] = (1.0,)
+        """Of the open ``prosody`` elements, the outermost first."""
+        self._unheeded = 0
+        """Those that are open inside too many others."""
         self._language = language
         self._is_english = language == "en"
         self._reads_phonemes = reads_phonemes
@@ -129,6 +143,8 @@ class SsmlCleaner(Cleaner):
         name, after = found[1].lower(), i + len(tag)
         if name in _SENTENCES:
             self._boundary(Boundary.SENTENCE)
+        elif name == "prosody":
+            self._prosody(i, tag)
         elif tag.startswith("</"):
             pass
         elif name in _CLOSING:
@@ -136,8 +152,6 @@ class SsmlCleaner(Cleaner):
                 return self._settled(s, i, tag, name, is_final)
         elif name == "break":
             self._break(i, tag, _attributes(tag))
-        elif name == "prosody":
-            self._prosody(i, _attributes(tag))
         elif name == "emphasis":
             self._notice("emphasis", i, "emphasis is left to the voice")
         elif name not in _SILENT:
@@ -164,12 +178,38 @@ class SsmlCleaner(Cleaner):
             self._sink.pause(min(milliseconds, LONGEST_PAUSE_MS), self._base + i, self._base + i + len(tag))
             self._left = ""
 
-    def _prosody(self, i: int, attributes: dict[str, str]) -> None:
+    def _prosody(self, i: int, tag: str) -> None:
+        """The pace of the words in it; pitch and volume are told."""
+        if tag.startswith("</"):
+            if self._unheeded:
+                self._unheeded -= 1
+            else:
+                self._speeds = self._speeds[:-1] or self._speeds
+        else:
+            speed = self._asked_speed(i, _attributes(tag))
+            if tag.endswith("/>"):
+                return
+            if len(self._speeds) > MOST_PROSODY:
+                self._unheeded += 1
+                self._notice("prosody depth", i, f"at most {MOST_PROSODY} prosody elements in each other: no change")
+            else:
+                self._speeds = (*self._speeds, speed)
+        self._sink.speed(self._speeds[-1])
+
+    def _asked_speed(self, i: int, attributes: dict[str, str]) -> float:
+        """The speed inside an element; the one around it where none is asked for, or none that can be."""
+        around, speed = self._speeds[-1], None
         for name, value in attributes.items():
-            if name == "rate" and value.strip().lower() in USUAL_RATES:
+            asked = _speed(value, around) if name == "rate" else None
+            if asked is None or (asked != 1.0 and self._slowest == self._fastest):
+                told = f"prosody {name[:16]} {value[:16]!r} cannot be done: spoken as usual"
+                self._notice(f"prosody {name[:16]}", i, told)
                 continue
-            told = f"prosody {name[:16]} {value[:16]!r} cannot be done: spoken as usual"
-            self._notice(f"prosody {name[:16]}", i, told)
+            speed = min(max(asked, self._slowest), self._fastest)
+            if speed != asked:
+                told = f"prosody rate {value[:16]!r}: this voice speaks at {self._slowest:g} to {self._fastest:g}"
+                self._notice("prosody limit", i, f"{told}; spoken at {speed:g}")
+        return around if speed is None else speed
 
     def _check_language(self, i: int, tag: str) -> None:
         if "lang" not in tag or tag.startswith("</") or not self._reads_phonemes:
@@ -252,6 +292,24 @@ class SsmlCleaner(Cleaner):
 def _attributes(tag: str) -> dict[str, str]:
     """Attributes of a tag, entities read."""
     return {found[1].lower(): _unescaped(found[2] or found[3] or "") for found in _ATTRIBUTE.finditer(tag)}
+
+
+def _speed(rate: str, around: float) -> float | None:
+    """What ``rate`` of ``prosody`` asks for where the speed is ``around``; None where it is no rate."""
+    rate = rate.strip().lower()
+    if rate in SPEEDS:
+        return SPEEDS[rate]
+    found = _SPEED.fullmatch(rate)
+    if not found:
+        return around if not rate else None
+    sign, number, percent = found[1], float(found[2]), found[3]
+    share = number / 100 if percent else number
+    if not share:
+        return around
+    if not sign:
+        return share
+    # With a sign it is a change of what is around it.
+    return max(0.0, around * (1 + (share if sign == "+" else -share))) if percent else None
 
 
 def _unescaped(text: str) -> str:

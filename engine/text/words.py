@@ -55,6 +55,8 @@ class SpokenWord:
     """Paired tags around it that the model understands, the outermost first."""
     speaker: int | None = None
     """Who says it, where the text tells."""
+    speed: float = 1.0
+    """How fast it is said; of a pause, what was said before it."""
 
 
 @dataclass(slots=True)
@@ -88,3 +90,4 @@ class RawWord:
     """Its phonemes, settled by the markup around it."""
     is_last: bool = False
     """Nothing that follows counts for it."""
+    speed: float = 1.0

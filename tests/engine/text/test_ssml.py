@@ -92,6 +92,58 @@ def test_what_is_as_usual_needs_no_notice(text: str) -> None:
     assert notices(text) == []
 
 
+def speeds(text: str) -> tuple[list[float], list[str]]:
+    """Speeds of the words, as a voice reads them that can speak at half to twice its own; and the notices."""
+    front = TextFront("en", text_format=TextFormat.SSML, speeds=(0.5, 2.0))
+    return [round(word.speed, 3) for word in fed(front, text)], front.take_notices()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a <prosody rate='slow'>b c</prosody> d", [1, 0.75, 0.75, 1]),
+        ("<speak><prosody rate='x-fast'>b, c.</prosody> d</speak>", [1.6, 1.6, 1]),
+        ("<prosody rate='120%'>b</prosody> c", [1.2, 1]),
+        ("<prosody rate='1.2'>b</prosody>", [1.2]),
+        ("<prosody rate='150%'>a <prosody rate='80%'>b</prosody> c</prosody> d", [1.5, 0.8, 1.5, 1]),
+        ("<prosody rate='1.5'>a <prosody rate='-20%'>b <prosody rate='+50%'>c", [1.5, 1.2, 1.8]),
+        ("<prosody rate='fast'>a <prosody rate='medium'>b</prosody>", [1.3, 1]),
+        ("<prosody rate='fast'>a <prosody pitch='high'>b</prosody> c", [1.3, 1.3, 1.3]),
+        ("a <prosody rate='fast'/> b </prosody> c", [1, 1, 1]),
+        ("a<prosody rate='slow'>b</prosody> <prosody rate='slow'>c</prosody>d e", [1, 0.75, 1]),
+        ("<prosody rate='fast'>$20</prosody>. 2 <prosody rate='slow'>+</prosody> 3", [1.3, 1, 0.75, 1]),
+        ("<prosody rate='fast'><sub alias='x y'>z</sub> <break time='1s'/></prosody> a", [1.3, 1.3, 1]),
+    ],
+)  # fmt: skip
+def test_a_rate_is_that_of_the_words_it_encloses(text: str, expected: list[float]) -> None:
+    assert speeds(text)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("rate", "speed", "told"),
+    [
+        ("5", 2, "'5': this voice speaks at 0.5 to 2; spoken at 2"),
+        ("10%", 0.5, "spoken at 0.5"),
+        ("-90%", 0.5, "spoken at 0.5"),
+        ("brisk", 1, "'brisk' cannot be done"),
+        ("-3", 1, "'-3' cannot be done"),
+        ("1e9", 1, "cannot be done"),
+        ("nan", 1, "cannot be done"),
+    ],
+)  # fmt: skip
+def test_a_rate_that_cannot_be_spoken_is_told(rate: str, speed: float, told: str) -> None:
+    said, notices = speeds(f"<prosody rate='{rate}'>b</prosody> c")
+    assert said == [speed, 1]
+    assert len(notices) == 1
+    assert told in notices[0]
+
+
+def test_elements_that_are_never_closed_cost_nothing() -> None:
+    said, notices = speeds("<prosody rate='fast'>" * 5000 + "a" + "</prosody>" * 4999 + " b </prosody> c")
+    assert said == [1.3, 1.3, 1]
+    assert len(notices) == 1
+
+
 def test_each_thing_is_told_once_and_few_of_them() -> None:
     assert len(notices("<blink>a</blink> <blink>b</blink>")) == 1
     assert len(notices("".join(f"<x{i}>a" for i in range(100)))) == MOST_NOTICES
