@@ -118,7 +118,10 @@ def _list(arguments: argparse.Namespace) -> int:
         from engine.voices import local
 
         found = local.list_voices(_place(arguments))
-        voices = [Voice(each.name, each.recordings, each.duration_s, each.problem) for each in found]
+        voices = [
+            *(Voice(name) for name in found.own),
+            *(Voice(each.name, each.recordings, each.duration_s, each.problem) for each in found.cloned),
+        ]
     print("\n".join(describe(voices)))
     return EXIT_OK
 

@@ -5,8 +5,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.core import ClonedVoice
 from engine.errors import UnknownVoiceError, VoiceError, VoiceExistsError
 from engine.voices.files import Label, StoredVoice, load_voice, read_label, save_voice
+from engine.voices.identity import ModelMark
 
 NAME_RULE = "1 to 64 of a-z, 0-9, '-' and '_', the first a letter or figure"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -54,6 +56,20 @@ class VoiceFolder:
                 found[path.stem] = self._entry(path, signature)
         self._entries = found
         return found
+
+    def cloned(self, own: Collection[str], mark: ModelMark) -> tuple[ClonedVoice, ...]:
+        """All voices for a model of that ``mark``, those included that cannot be used; ``own``: names of its own."""
+        found = []
+        for name, entry in self.entries().items():
+            label, problem = entry.label, entry.problem
+            if name in own:
+                problem = "the model has a voice of its own of that name"
+            elif label is not None and (problem := mark.problem(label)) is not None:
+                problem += f": `footlights voice remake {name}`"
+            found.append(
+                ClonedVoice(name, label.duration_s if label else 0.0, len(label.transcripts) if label else 0, problem)
+            )
+        return tuple(found)
 
     def signature(self, name: str) -> Signature | None:
         """What tells whether a voice has changed; None: there is none of that name."""

@@ -3,16 +3,42 @@
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+import torch
 
 from engine.config import read_json
 from engine.errors import ConfigError
 from engine.manifest import KEY
+from engine.voices.files import Label
 
 _SUFFIXES = (".safetensors", ".gguf")
 _CODEC = "codec."
 _BLOCK_BYTES = 4096
 _BLOCKS = 32
+
+
+@dataclass(frozen=True)
+class ModelMark:
+    """What voices of a model are labelled with: its fingerprint, its name, and the type its memory has."""
+
+    identity: str
+    name: str
+    dtype: torch.dtype
+
+    @property
+    def dtype_name(self) -> str:
+        """As labels have it."""
+        return str(self.dtype).removeprefix("torch.")
+
+    def problem(self, label: Label) -> str | None:
+        """Why a voice of that label cannot be used as it is; None if it can."""
+        if label.model != self.identity:
+            return f"it was made for another model ({label.model_name}), not for this {self.name}"
+        if label.dtype != self.dtype_name:
+            return f"it was made for {self.name} in {label.dtype}, which computes in {self.dtype_name} here"
+        return None
 
 
 def model_identity(folder: Path) -> str:

@@ -40,17 +40,7 @@ class VoiceLibrary(VoiceBook):
     @property
     def cloned(self) -> tuple[ClonedVoice, ...]:
         """Voices from recordings, those included that cannot be used."""
-        found = []
-        for name, entry in self.folder.entries().items():
-            if name in self._prefixes:
-                problem: str | None = "the model has a voice of its own of that name"
-            else:
-                problem = entry.problem or (self.maker.problem(entry.label) if entry.label else None)
-            label = entry.label
-            found.append(
-                ClonedVoice(name, label.duration_s if label else 0.0, len(label.transcripts) if label else 0, problem)
-            )
-        return tuple(found)
+        return self.folder.cloned(self._prefixes, self.maker.mark)
 
     @property
     def can_clone(self) -> bool:

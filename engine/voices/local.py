@@ -5,14 +5,16 @@ from functools import cached_property
 from pathlib import Path
 
 from engine.checkpoint.source import find_model
-from engine.core import Recording
+from engine.config import CONFIG_FILE, ModelConfig
+from engine.core import ClonedVoice, Recording
 from engine.engine import UNDERSTUDY
 from engine.errors import NoCloningError, VoiceError
 from engine.loading import load_parts
 from engine.manifest import PLAIN_VOICE, Manifest
 from engine.voices.folder import VoiceFolder
-from engine.voices.identity import model_identity
+from engine.voices.identity import ModelMark, model_identity
 from engine.voices.opening import VOICES_FOLDER
+from engine.weights import compute_dtype
 
 
 @dataclass(frozen=True)
@@ -37,33 +39,22 @@ class Place:
 
 
 @dataclass(frozen=True)
-class ListedVoice:
-    """A line of the list."""
+class FolderVoices:
+    """A model's own voices, and those from recordings."""
 
-    name: str
-    recordings: int = 0
-    """0: the model's own."""
-    duration_s: float = 0.0
-    problem: str | None = None
+    own: tuple[str, ...]
+    cloned: tuple[ClonedVoice, ...]
 
 
-def list_voices(place: Place) -> list[ListedVoice]:
-    """All voices, without loading the model. Raises ``ConfigError``."""
+def list_voices(place: Place) -> FolderVoices:
+    """All voices, without loading the model. Raises ``ConfigError`` and ``DownloadError``."""
     manifest = Manifest.from_folder(place.folder)
-    own = manifest.voices or (PLAIN_VOICE,)
-    listed = [ListedVoice(name) for name in own]
     if manifest.voices:
-        return listed
-    identity = model_identity(place.folder)
-    for name, entry in place.voice_folder.entries().items():
-        label, problem = entry.label, entry.problem
-        if label is None:
-            listed.append(ListedVoice(name, problem=problem or "it cannot be read"))
-            continue
-        if label.model != identity:
-            problem = f"made for another model ({label.model_name}): `footlights voice remake {name}`"
-        listed.append(ListedVoice(name, len(label.transcripts), label.duration_s, problem))
-    return listed
+        return FolderVoices(manifest.voices, ())
+    own = (PLAIN_VOICE,)
+    dtype = compute_dtype(ModelConfig.from_file(place.folder / CONFIG_FILE))
+    mark = ModelMark(model_identity(place.folder), manifest.name, dtype)
+    return FolderVoices(own, place.voice_folder.cloned(own, mark))
 
 
 def add_voice(place: Place, name: str, recordings: list[Recording]) -> tuple[str, ...]:

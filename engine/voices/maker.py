@@ -18,6 +18,7 @@ from engine.voices.book import ReadyVoice, VoicePrefix
 from engine.voices.clip_process import read_clip_apart
 from engine.voices.clips import MOST_S, Clip
 from engine.voices.files import Label, StoredVoice, memory_on, memory_shapes
+from engine.voices.identity import ModelMark
 
 MOST_REFERENCES = 8
 MOST_TRANSCRIPT = 2000
@@ -38,14 +39,13 @@ class Encoder(Protocol):
 class VoiceMaker:
     """``prepare`` runs a prefix through the decoder; ``empty`` is memory of one sequence without rows, on its device.
 
-    ``identity``, ``name``: of the model. ``most_rows``: a voice's prompt rows at most, so that there is context left to
+    ``mark``: the model's. ``most_rows``: a voice's prompt rows at most, so that there is context left to
     speak in.
     """
 
     def __init__(
         self,
-        identity: str,
-        name: str,
+        mark: ModelMark,
         codec: Codec,
         builder: PromptBuilder,
         prepare: Callable[[VoicePrefix], ReadyVoice],
@@ -53,7 +53,7 @@ class VoiceMaker:
         most_rows: int,
         read: Callable[[bytes, int], Clip] = read_clip_apart,
     ) -> None:
-        self._identity, self._name = identity, name
+        self.mark = mark
         self._codec, self._builder = codec, builder
         self._prepare, self._most_rows, self._read = prepare, most_rows, read
         self._empty = empty
@@ -72,7 +72,8 @@ class VoiceMaker:
         """
         if not isinstance(self._codec, Encoder):
             raise NoCloningError(
-                f"{self._name} has no encoder, so it cannot take a voice from a recording; its voices are those it has"
+                f"{self.mark.name} has no encoder, so it cannot take a voice from a recording; "
+                "its voices are those it has"
             )
         if not 1 <= len(recordings) <= MOST_REFERENCES:
             raise ClipError(f"a voice is made of 1 to {MOST_REFERENCES} recordings, not {len(recordings)}")
@@ -114,29 +115,18 @@ class VoiceMaker:
         rows = self._builder.system_block(references)
         if len(rows) > self._most_rows:
             raise ClipError(
-                f"recordings and transcripts make {len(rows)} rows; {self._most_rows} are the most for {self._name}: "
-                "use shorter recordings"
+                f"recordings and transcripts make {len(rows)} rows; {self._most_rows} are the most for "
+                f"{self.mark.name}: use shorter recordings"
             )
         ready = self._prepare(VoicePrefix(rows))
-        label = Label(self._identity, self._name, self._dtype, tuple(r.transcript for r in references), durations_s)
+        transcripts = tuple(reference.transcript for reference in references)
+        label = Label(self.mark.identity, self.mark.name, self.mark.dtype_name, transcripts, durations_s)
         return StoredVoice(label, tuple(r.codes for r in references), rows, ready.memory, self.probe), ready
-
-    def problem(self, label: Label) -> str | None:
-        """Why a voice of that label cannot be used as it is; None if it can."""
-        if label.model != self._identity:
-            return f"it was made for another model ({label.model_name}), not for this {self._name}"
-        if label.dtype != self._dtype:
-            return f"it was made for {self._name} in {label.dtype}, which computes in {self._dtype} here"
-        return None
-
-    @property
-    def _dtype(self) -> str:
-        return str(self._empty.kv.keys.dtype).removeprefix("torch.")
 
     @torch.inference_mode()
     def restore(self, name: str, stored: StoredVoice) -> ReadyVoice:
         """The ready state that a file holds, as it is: nothing is computed. Raises ``VoiceError``."""
-        problem = self.problem(stored.label)
+        problem = self.mark.problem(stored.label)
         try:
             if problem is None and not torch.equal(self._builder.system_block(stored.references), stored.rows):
                 problem = "it was made with another form of the prompt"

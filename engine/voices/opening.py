@@ -9,7 +9,7 @@ from engine.prompt import PromptBuilder
 from engine.runner import Runner
 from engine.voices.book import VoiceBook, VoicePrefix
 from engine.voices.folder import VoiceFolder
-from engine.voices.identity import model_identity
+from engine.voices.identity import ModelMark, model_identity
 from engine.voices.library import VoiceLibrary
 from engine.voices.maker import VoiceMaker
 
@@ -41,8 +41,7 @@ def open_voices(
         return VoiceBook(prefixes, runner.prepare)
     empty = runner.decoder.allocate(1)
     maker = VoiceMaker(
-        model_identity(folder),
-        manifest.name,
+        ModelMark(model_identity(folder), manifest.name, empty.kv.keys.dtype),
         runner.codec,
         builder,
         runner.prepare,

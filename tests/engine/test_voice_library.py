@@ -31,10 +31,11 @@ from engine.loading import load_parts
 from engine.speak import speak
 from engine.voices.book import ReadyVoice
 from engine.voices.clips import read_clip
-from engine.voices.files import _content_hash, load_voice, read_label
+from engine.voices.files import _content_hash, load_voice, read_label, save_voice
 from engine.voices.folder import VoiceFolder
 from engine.voices.identity import model_identity
 from engine.voices.library import VoiceLibrary
+from engine.voices.local import Place, list_voices
 from tests.engine.doubles import SumCodec, babble
 from tests.engine.voice_doubles import (
     GOLDEN,
@@ -484,6 +485,26 @@ class TestFiles:
         assert parts.info.voices == ("default",)
         assert "of its own" in str(parts.info.cloned[0].problem)
         assert len(parts.voices.ready("default").prefix.rows) < 20
+
+    def test_the_list_of_a_folder_is_that_of_the_loaded_model(self, engine: Engine, path: Path, folder: Path) -> None:
+        stored = load_voice(path)
+        labels = {"other": replace(stored.label, model="0" * 32), "half": replace(stored.label, dtype="bfloat16")}
+        for name, label in labels.items():
+            save_voice(path.with_stem(name), replace(stored, label=label))
+        shutil.copy(path, path.with_stem("default"))
+        path.with_stem("broken").write_bytes(b"")
+        voices = list_voices(Place(str(folder)))
+        assert (voices.own, voices.cloned) == (("default",), load(folder).info.cloned)
+        problems = {voice.name: voice.problem for voice in voices.cloned}
+        assert problems.pop("ada") is None
+        for name, says in {
+            "other": "`footlights voice remake other`",
+            "half": "`footlights voice remake half`",
+            "default": "of its own",
+            "broken": "no voice of format",
+        }.items():
+            assert says in str(problems.pop(name))
+        assert problems == {}
 
     def test_memory_of_other_shapes_is_foreign(self, engine: Engine, path: Path) -> None:
         stored = load_voice(path)
