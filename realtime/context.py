@@ -73,6 +73,8 @@ class Context:
         self.first_speakable_s: float | None = None
         self.last_input_s = 0.0
         self.ttfa_ms: float | None = None
+        """Known once a word has begun: text may have nothing to say in it."""
+        self._first_audio_s: float | None = None
         self._output_rate = output_rate
         self._model_rate = model_rate
         self._pcm = PcmStream(model_rate, output_rate)
@@ -114,10 +116,15 @@ class Context:
         """Audio made so far, at the session's rate."""
         return 1000 * self._samples / self._output_rate
 
-    @property
-    def has_words(self) -> bool:
-        """Is any word spoken in it?"""
-        return bool(self._words)
+    def note_audio(self, now_s: float) -> float | None:
+        """Audio is about to be sent. Gives ``ttfa_ms`` when it becomes known: once, with the first word."""
+        if self.first_speakable_s is None or self.ttfa_ms is not None:
+            return None
+        if self._first_audio_s is None:
+            self._first_audio_s = now_s
+        if self._words:
+            self.ttfa_ms = round(1000 * (self._first_audio_s - self.first_speakable_s), 3)
+        return self.ttfa_ms
 
     def is_next(self, chunk: AudioChunk) -> bool:
         """Does the chunk continue the audio without a gap?"""

@@ -373,7 +373,7 @@ class Session:
             audio_ms=round(context.audio_ms, 3),
             audio_messages=context.messages,
             characters=context.characters,
-            ttfa_ms=context.ttfa_ms if context.has_words else None,
+            ttfa_ms=context.ttfa_ms,
             retries=event.retries,
         )
         return [*actions, Send(done)]
@@ -398,9 +398,8 @@ class Session:
         gap_s = context.playout.push(made_ms, now_s)
         if gap_s > 0:
             self._metrics.underruns.labels(_underrun_cause(context, now_s - gap_s)).inc()
-        if before_ms == 0 and context.first_speakable_s is not None:
-            context.ttfa_ms = round(1000 * (now_s - context.first_speakable_s), 3)
-            self._metrics.ttfa_seconds.observe(context.ttfa_ms / 1000)
+        if (ttfa_ms := context.note_audio(now_s)) is not None:
+            self._metrics.ttfa_seconds.observe(ttfa_ms / 1000)
         self._metrics.audio_seconds.inc(made_ms / 1000)
         self.totals.audio_ms += made_ms
         return [SendAudio(message) for message in messages]

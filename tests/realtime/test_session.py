@@ -31,10 +31,15 @@ from realtime.protocol import (
     TextAppend,
     TextEnd,
     TextFlush,
+    TextRevise,
     Words,
 )
 from realtime.roster import CONTEXT_INDEXES, REMEMBERED_CONTEXTS
 from tests.realtime.stage import FRAME, RATE, Stage, word
+
+
+def measured_ttfa(stage: Stage) -> float | None:
+    return stage.metrics.registry.get_sample_value("footlights_ttfa_seconds_count")
 
 
 @pytest.fixture
@@ -253,12 +258,29 @@ class TestAudio:
         assert isinstance(stage.last, Done)
         assert stage.last.ttfa_ms == 125.0
 
-    @pytest.mark.parametrize("text", ["你好", "<|im_end|>"])
+    @pytest.mark.parametrize("text", ["你好", "<|im_end|>", "🙂", "… !", "<break time='2s'/>"])
     def test_no_ttfa_without_a_word(self, stage: Stage, text: str) -> None:
         stage.receive(TextAppend(text), TextEnd())
+        stage.speak("main", 0, FRAME)
         stage.finish()
         assert isinstance(stage.last, Done)
         assert stage.last.ttfa_ms is None
+        assert measured_ttfa(stage) == 0
+
+    def test_ttfa_ends_with_the_first_audio_and_counts_once_there_is_a_word(self, stage: Stage) -> None:
+        stage.receive(TextAppend("Hello there "))
+        stage.now_s += 0.1
+        stage.speak("main", 0, FRAME)
+        assert measured_ttfa(stage) == 0
+        stage.now_s += 0.1
+        for number, text in enumerate(("Hello", "there")):
+            stage.speak("main", (1 + number) * FRAME, FRAME, word(text, 50, 90, 6 * number))
+        assert measured_ttfa(stage) == 1
+        stage.receive(TextRevise("Goodbye", 0))
+        stage.perform(stage.session.engine_event(core.Revised(stage.utterance(), 0, 0, 0, 0)))
+        stage.speak("main", 0, FRAME, word("Goodbye", 0, 50, 0))
+        stage.finish()
+        assert measured_ttfa(stage) == 1
 
     def test_lost_audio_is_a_fault_not_a_gap(self, stage: Stage) -> None:
         stage.receive(TextAppend("a"))
