@@ -26,7 +26,7 @@ from engine.errors import ConfigError
 from realtime.crew import WorkerStartError
 from realtime.gateway import Gateway
 from realtime.guard import Guard
-from realtime.protocol import MAX_CLIENT_MESSAGE_BYTES
+from realtime.protocol import MAX_CLIENT_MESSAGE_BYTES, CloseCode
 from realtime.settings import Settings, check
 
 logger = logging.getLogger(__name__)
@@ -149,7 +149,20 @@ class RequestProtocol(H11Protocol):
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):
-    """Uvicorn's WebSocket that does not wait for peers who no longer read: closing alone would, for minutes."""
+    """Uvicorn's WebSocket for peers who break the rules: it waits for none who no longer read, nor logs their faults."""
+
+    def send_receive_event_to_app(self) -> None:
+        """A whole message. Text that is none is the peer's fault: it is told, and no traceback is logged."""
+        try:
+            if self.curr_msg_data_type == "text":
+                b"".join(self.frames).decode()
+        except UnicodeDecodeError:
+            self.frames = []
+            if not self.close_sent:
+                self.conn.send_close(CloseCode.NOT_UNICODE, "a text message that is not UTF-8")
+                self.handle_parser_exception()
+            return
+        super().send_receive_event_to_app()
 
     def keepalive_timeout(self) -> None:
         """A ping was not answered: the peer is gone, whatever is still unsent."""

@@ -386,6 +386,24 @@ class TestRefusals:
             assert peer.connection.close_code == 1009
         await until(lambda: server.gateway.admission.sessions == 0)
 
+    @pytest.mark.parametrize("frames", [[b"\xff"], [b'{"type":', b'"\xe2\x82', b'\xac\xed\xa0\x80"}']])
+    async def test_text_that_is_not_utf_8(
+        self, server: RunningServer, frames: list[bytes], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async with client(server) as peer:
+            await peer.connection.send(frames if len(frames) > 1 else frames[0], text=True)
+            with pytest.raises(ConnectionClosed):
+                await peer.read()
+            assert peer.connection.close_code == 1007
+            assert "not UTF-8" in str(peer.connection.close_reason)
+        await until(lambda: server.gateway.admission.sessions == 0)
+        assert [record for record in caplog.records if record.levelname == "ERROR" or record.exc_info] == []
+
+    async def test_a_character_may_be_cut_by_fragments(self, server: RunningServer) -> None:
+        async with client(server) as peer:
+            await peer.connection.send([b'{"type":"ping","id":"\xe2\x82', b'\xac"}'], text=True)
+            assert await peer.read() == Pong("€")
+
     async def test_an_unknown_version(self, server: RunningServer) -> None:
         async with connect(server.stream_url, proxy=None) as connection:
             await connection.send('{"type":"session.start","protocol":9}')
