@@ -149,7 +149,7 @@ class RequestProtocol(H11Protocol):
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):
-    """Uvicorn's WebSocket for peers who break the rules: it waits for none who no longer read, nor logs their faults."""
+    """Uvicorn's WebSocket, which waits for no peer who does not read any more, nor logs a peer's faults."""
 
     def send_receive_event_to_app(self) -> None:
         """A whole message. Text that is none is the peer's fault: it is told, and no traceback is logged."""
