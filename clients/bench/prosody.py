@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 FRAME_S = 0.005
-PITCH_HZ = (50.0, 500.0)
+PITCH_HZ = (71.0, 500.0)
+"""Below, the tracker takes soft rumble for a voice."""
 WINDOW_S = 0.025
 SILENT_DB = -40.0
 """Below the loud frames of the take: a pause."""
 LOUD_PERCENTILE = 95
-RANGE_PERCENTILES = (5, 95)
+RANGE_PERCENTILES = (10, 90)
 SHORTEST_PAUSE_S = 0.05
 """The closure of a stop consonant is shorter, or nearly so."""
 PAUSE_MARKS = ",;:.?!"
@@ -32,7 +33,7 @@ class Prosody:
     pitch_hz: float | None
     """Median."""
     pitch_range: float | None
-    """Semitones between the 5th and the 95th percentile."""
+    """Semitones between the 10th and the 90th percentile."""
     energy_range: float
     """Decibels between the same percentiles of the frames that are no pause."""
     level_db: float

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from clients.bench.decode import source_hash
 from clients.bench.takes import Reader, Take
-from engine.codec.understudy import CODEBOOK_STREAMS, NUM_COMPONENTS, UnderstudyCodec, silent_parameters
+from engine.codec.understudy import CODEBOOK_STREAMS, NUM_COMPONENTS, UnderstudyCodec
 from engine.codec.vocoder import SAMPLE_RATE_HZ, SUBFRAMES_PER_FRAME
 from engine.train.quantiser import Quantiser
 
@@ -32,12 +32,12 @@ class VocoderReader:
         parameters = torch.from_numpy(_parameters(take))
         frames = len(parameters) // SUBFRAMES_PER_FRAME
         state = self._codec.allocate(1)
-        before, samples = silent_parameters()[None], []
+        samples = []
         with torch.inference_mode():
             for frame in parameters[: frames * SUBFRAMES_PER_FRAME].view(frames, SUBFRAMES_PER_FRAME, -1):
-                shown = torch.cat([before, frame])[None]
+                shown = torch.cat([state.last, frame])[None]
                 samples.append(self._codec.vocoder(shown, state.phase, state.tail, state.rumble, state.position)[0])
-                before = frame[-1:]
+                state.last.copy_(frame[-1:])
         return Take(torch.cat(samples).numpy(), SAMPLE_RATE_HZ, take.compute_s, take.cpu_s)
 
 
