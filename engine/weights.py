@@ -25,6 +25,8 @@ from engine.model.recurrent import GatedDeltaNet
 from engine.quant.filling import Filler
 from engine.quant.integer import IntegerMatrix
 from engine.quant.modules import install
+from engine.quant.rounding import to_nearest
+from engine.quant.scheme import Scheme
 from engine.quant.stored import IntegerForm
 
 
@@ -191,14 +193,16 @@ def _rows(*parts: Tensor) -> StoredTensor:
     return StoredTensor((sum(sizes), parts[0].shape[1]), put, lambda: torch.cat(parts))
 
 
-def load_decoder(folder: Path, dtype: torch.dtype | None = torch.float32) -> tuple[Decoder, ModelConfig]:
+def load_decoder(
+    folder: Path, dtype: torch.dtype | None = torch.float32, scheme: Scheme | None = None
+) -> tuple[Decoder, ModelConfig]:
     """The decoder of a checkpoint folder, ready to compute in ``dtype`` (None: ``compute_dtype`` chooses).
 
-    Vectors, convolutions and routers stay float32. Raises ``ConfigError`` for a configuration, and
-    ``WeightsError`` naming the first file or tensor that does not fit it.
+    Vectors, convolutions and routers stay float32; for ``scheme`` see ``read_decoder``. Raises ``ConfigError`` for a
+    configuration, and ``WeightsError`` naming the first file or tensor that does not fit it.
     """
     with open_checkpoint(folder) as reader:
-        return read_decoder(reader, dtype or compute_dtype(reader.config)), reader.config
+        return read_decoder(reader, dtype or compute_dtype(reader.config), scheme), reader.config
 
 
 def compute_dtype(config: ModelConfig) -> torch.dtype:
@@ -206,28 +210,37 @@ def compute_dtype(config: ModelConfig) -> torch.dtype:
     return torch.bfloat16 if sum(config.parameter_counts().values()) > LARGE_PARAMETERS else torch.float32
 
 
-def read_decoder(reader: CheckpointReader, dtype: torch.dtype) -> Decoder:
+def parameter_dtype(name: str, parameter: Tensor, dtype: torch.dtype) -> torch.dtype:
+    """What a decoder's parameter is kept in when it computes in ``dtype``."""
+    is_exact = parameter.dim() < 2 or name.endswith(("router", "conv", "qk_gain"))
+    return torch.float32 if is_exact else dtype
+
+
+def read_decoder(reader: CheckpointReader, dtype: torch.dtype, scheme: Scheme | None = None) -> Decoder:
     """A decoder with the reader's tensors, put in one by one: beside it only one of them is in memory.
 
     Tables that the files hold in ``dtype`` stay mapped from there: only their rows that are looked up are ever read,
     and processes share them. What ``footlights quantize`` wrote stays quantised; ``engine.quant.modules.prepare`` makes
-    it fast.
+    it fast. ``scheme``: other checkpoints are quantised as they are read, to the nearest.
     """
     model = Decoder(reader.config)
     for name, parameter in model.named_parameters():
-        if parameter.dim() > 1 and not name.endswith(("router", "conv", "qk_gain")):
-            parameter.data = torch.empty_like(parameter, dtype=dtype)
+        parameter.data = torch.empty_like(parameter, dtype=parameter_dtype(name, parameter, dtype))
     layout = checkpoint_layout(model)
     tables = _tables(model)
-    filler = None
     if reader.quantisation is not None and isinstance(reader.quantisation.rest, IntegerForm):
-        install(model, reader.quantisation.rest.scheme)
+        scheme = reader.quantisation.rest.scheme
+    filler = None
+    if scheme is not None:
+        install(model, scheme)
         filler = Filler(model, lambda twin: {name: entry.put for name, entry in checkpoint_layout(twin).items()})
     with torch.no_grad():
         for name in reader.names():
             table = tables.get(name)
             tensor = reader.read(name)
-            if filler is not None and isinstance(tensor, IntegerMatrix):
+            if scheme is not None and filler is not None and (part := scheme.of_tensor(name)).is_packed:
+                if not isinstance(tensor, IntegerMatrix):
+                    tensor = to_nearest(name, tensor.dequantise() if isinstance(tensor, Packed) else tensor, part)
                 filler.put(name, tensor)
             elif isinstance(tensor, Packed):
                 layout[name].put(tensor.dequantise(dtype))

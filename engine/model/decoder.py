@@ -75,13 +75,16 @@ class BackboneLayer(nn.Module):
         self, x: Tensor, rotation: Rotation, state: DecoderState | None, span: Span | None
     ) -> tuple[Tensor, Routing]:
         """``x`` [B, T, H] -> the residual stream after this layer, and how it was routed."""
-        normed = self.mixer_norm(x)
-        if isinstance(self.mixer, Attention):
-            x = x + self.mixer(normed, rotation, None if state is None else state.kv, span)
-        else:
-            x = x + self.mixer(normed, None if state is None else state.recurrent, span)
+        x = self.mix(x, rotation, state, span)
         out, routing = self.moe(self.moe_norm(x))
         return x + out, routing
+
+    def mix(self, x: Tensor, rotation: Rotation, state: DecoderState | None, span: Span | None) -> Tensor:
+        """The first half, where rows of a sequence meet: the residual stream [B, T, H] after the mixer."""
+        normed = self.mixer_norm(x)
+        if isinstance(self.mixer, Attention):
+            return x + self.mixer(normed, rotation, None if state is None else state.kv, span)
+        return x + self.mixer(normed, None if state is None else state.recurrent, span)
 
 
 class Decoder(nn.Module):
@@ -201,7 +204,7 @@ class Decoder(nn.Module):
         Returns the outputs of the residual layers, each [B, T, H]; ``self.tower.heads[i]`` turns them into logits.
         """
         labels, codes = rows[:, 1:], self._clamp(rows[:, 1:, 1:])
-        feature = self._tower_feature(rows[:, :-1])
+        feature = self.tower_feature(rows[:, :-1])
         return self.tower(hidden, feature, codes, self.is_audio(labels), state.tower, counts, trace)
 
     def tower_step(
@@ -222,7 +225,7 @@ class Decoder(nn.Module):
         start, size = self.config.semantic_start_token_id, self.config.codebook_size
         codes = (main - start).clamp(0, size - 1)
         is_audio = codes + start == main
-        feature = self._tower_feature(rows)
+        feature = self.tower_feature(rows)
         mask = None if bool(is_audio.all()) else is_audio
         frame = self.tower.step(hidden, feature, codes, mask, state.tower, choose, counts, trace)
         return torch.cat((main[:, None], frame), 1)
@@ -239,16 +242,20 @@ class Decoder(nn.Module):
         trace = Trace()
         past = rows if history is None else history
         hidden = self.backbone(self.embed(past, aligned), trace=trace)
-        # The last row has no label: a text label, which embeds to nothing.
-        codes = F.pad(self._clamp(rows[:, 1:, 1:]), (0, 0, 0, 1))
-        is_audio = F.pad(self.is_audio(rows[:, 1:]), (0, 1))
-        outputs = self.tower(hidden, self._tower_feature(past), codes, is_audio)
+        outputs = self.tower(hidden, self.tower_feature(past), *self.labels(rows))
         return TrainOutput(
             main=self.main_head(hidden),
             codebooks=tuple(head(x) for head, x in zip(self.tower.heads, outputs, strict=True)),
             pointer=None if self.aligned_text is None else self.aligned_text.pointer(hidden),
             routing=tuple(trace.routing),
         )
+
+    def labels(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """What the tower is to make of each of ``rows`` [B, T, 1 + C]: codes [B, T, C], and whether it is audio [B, T].
+
+        The last row has no label: a text label, which embeds to nothing.
+        """
+        return F.pad(self._clamp(rows[:, 1:, 1:]), (0, 0, 0, 1)), F.pad(self.is_audio(rows[:, 1:]), (0, 1))
 
     def _clamp(self, codes: Tensor) -> Tensor:
         return codes.clamp(0, self.config.codebook_size - 1)
@@ -264,7 +271,7 @@ class Decoder(nn.Module):
         """Whether there are codes that the backbone does not see, which the tower then gets of the input rows."""
         return self.config.tower.vq_backbone_codebooks + 1 < self.config.num_codebooks
 
-    def _tower_feature(self, rows: Tensor) -> Tensor | None:
+    def tower_feature(self, rows: Tensor) -> Tensor | None:
         """What the tower's first layer gets of the input rows: the codes the backbone did not see -> [B, T, H]."""
         if not self.has_feature:
             return None

@@ -1,114 +1,129 @@
-"""Codes chosen for the inputs that a model sees while it speaks: calibration text, its speech, and what goes where."""
+"""Codes chosen for the inputs that a model sees while it speaks: calibration text, its speech, and what goes where.
 
-from collections.abc import Callable, Mapping
+The model is never in memory as it is. What speaks is a copy quantised to the nearest while it is read, which says much
+the same; inputs are those of the original while it hears that, layer by layer (``Walk``).
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 
-import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-from engine.errors import ConfigError
-from engine.loading import load_parts
-from engine.model.decoder import Decoder
+from engine.checkpoint.reader import CheckpointReader
 from engine.quant.awq import awq, find_gains, no_gains
-from engine.quant.convert import WORK_PREFIX, to_nearest
-from engine.quant.gptq import gptq
-from engine.quant.inputs import Inputs, record_inputs
+from engine.quant.gptq import Spread, gptq
 from engine.quant.integer import IntegerMatrix
-from engine.quant.places import input_name, weight_of
+from engine.quant.kept import KeptTensors
+from engine.quant.places import expert_of, input_name
+from engine.quant.rounding import by_outputs, to_nearest
 from engine.quant.scheme import PartScheme, Scheme
-from engine.quant.takes import calibration_texts, record
-from engine.weights import load_decoder
+from engine.quant.takes import (
+    Recorded,
+    calibration_texts,
+    load_speaker,
+    record,
+    takes_of_tensors,
+    takes_to_tensors,
+)
+from engine.quant.walk import Walk, stage_of
 
-INPUTS_FILE = f"{WORK_PREFIX}.inputs.safetensors"
-GAINS_FILE = f"{WORK_PREFIX}.gains.safetensors"
 SEED = 1
+HELD_SPREADS = 2
+"""Matrices with the same inputs lie near each other in files, but not always side by side."""
 
 Watch = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 """See ``engine.progress.progress``."""
 
 
-@dataclass(frozen=True)
 class Calibrated:
-    """GPTQ or AWQ for 4 bits; 8 bits go to the nearest. ``inputs``: what the matrices were multiplied with."""
+    """GPTQ or AWQ for 4 bits; 8 bits go to the nearest. See ``Rounding``."""
 
-    inputs: Inputs
-    gains: Mapping[str, Tensor] = field(default_factory=dict)
-    """[I] (bfloat16) by ``input_name``; for AWQ."""
+    def __init__(self, walk: Walk, scheme: Scheme, kept: KeptTensors) -> None:
+        self._walk, self._scheme, self._kept = walk, scheme, kept
+        self._spreads: OrderedDict[str, Spread | None] = OrderedDict()
+        self._gains_of: tuple[str, dict[str, Tensor]] = "", {}
 
     def __call__(self, name: str, weight: Tensor, part: PartScheme) -> IntegerMatrix:
-        """See ``Rounding``."""
-        if part.bits == 8 or part.method == "rtn":
+        """Codes of tensor ``name``, ``weight`` [O, I]; those of an expert that was never chosen, to the nearest."""
+        if not is_calibrated(part):
             return to_nearest(name, weight, part)
         group, place = part.group_for(name, weight.shape[1]), input_name(name)
-        # An expert that was never chosen has no inputs.
-        inputs = self.inputs.get(place, weight.new_empty(0, weight.shape[1]))
-        if part.method == "awq":
-            gains = self.gains.get(place)
-            return awq(weight, inputs, no_gains(weight.shape[1]) if gains is None else gains, group)
-        return gptq(weight, inputs, part.bits, group)
+        if part.method == "gptq":
+            spread = self._spread(place)
+            return by_outputs(weight, lambda piece: gptq(piece, spread, part.bits, group))
+        inputs = self._walk.inputs(place)
+        if inputs is None:
+            inputs = weight.new_empty(0, weight.shape[1])
+        gains = self._gains(stage_of(place)).get(place, no_gains(weight.shape[1]))
+        return by_outputs(weight, lambda piece: awq(piece, inputs, gains, group))
+
+    def _spread(self, place: str) -> Spread | None:
+        if place not in self._spreads:
+            while len(self._spreads) >= HELD_SPREADS:
+                self._spreads.popitem(last=False)
+            inputs = self._walk.inputs(place)
+            self._spreads[place] = None if inputs is None else Spread.of(inputs)
+        self._spreads.move_to_end(place)
+        return self._spreads[place]
+
+    def _gains(self, stage: str) -> dict[str, Tensor]:
+        """Gains [I] (bfloat16) by place. Kept: what is joined has to have the same ones, whenever it is quantised."""
+        if self._gains_of[0] != stage:
+            kept = self._kept.get(f"gains-{stage}")
+            if kept is None:
+                kept = self._find_gains(stage)
+                self._kept.put(f"gains-{stage}", kept)
+            self._gains_of = stage, kept
+        return self._gains_of[1]
+
+    def _find_gains(self, stage: str) -> dict[str, Tensor]:
+        found = {}
+        for place in self._walk.places(stage):
+            path = place if (expert := expert_of(place)) is None else expert[0]
+            part = self._scheme.of_module(path)
+            if part.has_gains and (inputs := self._walk.inputs(place)) is not None:
+                found[place] = find_gains(self._walk.weight(place), inputs, part.group_for(path, inputs.shape[1]))
+        return found
 
 
-def calibrate(source: Path, sentences: int, scheme: Scheme, folder: Path, watch: Watch) -> Calibrated:
-    """Let the model in ``source`` speak, and note what the matrices that ``scheme`` keeps in 4 bits are given.
+def is_calibrated(part: PartScheme) -> bool:
+    """Whether codes depend on what the model says."""
+    return part.bits == 4 and part.method != "rtn"
 
-    It is kept in ``folder``, and found there by the next run; so are the gains of AWQ. The model has to fit into memory
-    for this. Raises ``ConfigError`` and ``WeightsError``.
+
+def calibrate(
+    source: Path, reader: CheckpointReader, sentences: int, scheme: Scheme, folder: Path, watch: Watch
+) -> Calibrated:
+    """Let a copy of the model in ``source`` speak; the result quantises the original for what it was given then.
+
+    What it said is kept in ``folder`` and found there by the next run, and so is what was worked out since. Raises
+    ``ConfigError`` and ``WeightsError``.
     """
-    inputs = _kept(folder / INPUTS_FILE, lambda: _hear(source, sentences, scheme, watch))
-    if not scheme.has_gains:
-        return Calibrated(inputs)
-    return Calibrated(inputs, _kept(folder / GAINS_FILE, lambda: _gains(source, inputs, scheme, watch)))
+    kept = KeptTensors(folder)
+    return Calibrated(walk_of(reader, _takes(source, sentences, scheme, kept, watch), scheme, kept), scheme, kept)
 
 
-def gains_for(decoder: Decoder, inputs: Inputs, scheme: Scheme, advance: Callable[[], None]) -> dict[str, Tensor]:
-    """Gains of the matrices that ``scheme`` gives to AWQ, by ``input_name``; ``advance`` is called after each."""
-    found = {}
-    for name, x in inputs.items():
-        path, weight = weight_of(decoder, name)
-        part = scheme.of_module(path)
-        if part.has_gains:
-            found[name] = find_gains(weight, x, part.group_for(path, weight.shape[1]))
-        advance()
-    return found
+def walk_of(reader: CheckpointReader, takes: list[Recorded], scheme: Scheme, kept: KeptTensors) -> Walk:
+    """A walk that notes what matters for ``scheme``."""
+    return Walk(reader, takes, lambda path: is_calibrated(scheme.of_module(path)), kept)
 
 
-def _hear(source: Path, sentences: int, scheme: Scheme, watch: Watch) -> Inputs:
-    def is_wanted(path: str) -> bool:
-        part = scheme.of_module(path)
-        return part.bits == 4 and part.method != "rtn"
+def speaking_scheme(scheme: Scheme) -> Scheme:
+    """What the copy that speaks is quantised to: as ``scheme`` says, but for parts that 4 bits do not suit."""
 
-    with watch("speaking for calibration", sentences) as advance:
-        takes = record(load_parts(source), calibration_texts(sentences), SEED, advance)
-    # The one that spoke was made ready for this machine, which leaves no plain matrices to watch.
-    return record_inputs(load_decoder(source)[0], takes, is_wanted)
+    def of(part: PartScheme, fewest: int) -> PartScheme:
+        return replace(part, bits=max(part.bits, fewest), method="rtn")
+
+    return Scheme(of(scheme.experts, 4), of(scheme.dense, 8), of(scheme.tower, 8), of(scheme.heads, 8))
 
 
-def _gains(source: Path, inputs: Inputs, scheme: Scheme, watch: Watch) -> dict[str, Tensor]:
-    with watch("finding gains", len(inputs)) as advance:
-        return gains_for(load_decoder(source)[0], inputs, scheme, advance)
-
-
-def _kept(path: Path, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
-    """What an earlier run left at ``path``, else what ``make`` gives, left there."""
-    if path.exists():
-        return _read(path)
-    made = make()
-    partial = path.with_name(f"{path.name}.partial")
-    try:
-        save_file(made, partial)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return made
-
-
-def _read(path: Path) -> dict[str, Tensor]:
-    try:
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name).to(torch.bfloat16) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}; delete it and run the same command again") from error
+def _takes(source: Path, sentences: int, scheme: Scheme, kept: KeptTensors, watch: Watch) -> list[Recorded]:
+    if (tensors := kept.get("takes")) is None:
+        with watch("speaking for calibration", sentences) as advance:
+            speaker = load_speaker(source, speaking_scheme(scheme))
+            takes = record(speaker, calibration_texts(sentences), SEED, advance)
+        kept.put("takes", tensors := takes_to_tensors(takes))
+    return takes_of_tensors(tensors)

@@ -1,7 +1,9 @@
 """``footlights quantize``: a smaller copy of a checkpoint, 8 or 4 bits, chosen part by part."""
 
 import argparse
+import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import FootlightsError
@@ -68,25 +70,44 @@ def main(argv: list[str]) -> int:
     return EXIT_OK
 
 
+def how_to_take_voices(source: Path, destination: Path, voices: Sequence[str]) -> str:
+    """What to do about voices from recordings."""
+    from engine.voices.opening import VOICES_FOLDER
+
+    into = destination / VOICES_FOLDER
+    files = " ".join(shlex.quote(str(source / VOICES_FOLDER / f"{name}.safetensors")) for name in voices)
+    return "\n".join(
+        (
+            "left out: voices from recordings, which hold the original's memory. To make them anew from their codes:",
+            f"  mkdir -p {shlex.quote(str(into))} && cp {files} {shlex.quote(str(into))}",
+            *(f"  footlights voice remake {name} --model {shlex.quote(str(destination))}" for name in voices),
+        )
+    )
+
+
 def _run(arguments: argparse.Namespace) -> None:
+    from engine.checkpoint.reader import CheckpointReader
     from engine.quant.calibrated import calibrate
-    from engine.quant.convert import Rounding, quantise, tensor_count, to_nearest
+    from engine.quant.convert import quantise, tensor_count
+    from engine.quant.rounding import Rounding, to_nearest
 
     def part(bits: int) -> PartScheme:
         return PartScheme(bits, arguments.group, arguments.method)
 
     scheme = Scheme(*(part(bits) for bits in (arguments.experts, arguments.dense, arguments.tower, arguments.heads)))
 
-    def make_rounding(folder: Path) -> Rounding:
+    def make_rounding(reader: CheckpointReader, folder: Path) -> Rounding:
         if arguments.method == "rtn":
             return to_nearest
-        return calibrate(arguments.source, arguments.sentences, scheme, folder, progress)
+        return calibrate(arguments.source, reader, arguments.sentences, scheme, folder, progress)
 
     count = tensor_count(arguments.source)
     with progress("quantising", count) as advance:
         sentences = 0 if arguments.method == "rtn" else arguments.sentences
-        size = quantise(arguments.source, arguments.destination, scheme, make_rounding, advance, sentences)
-    share = size.quantised / size.source
+        made = quantise(arguments.source, arguments.destination, scheme, make_rounding, advance, sentences)
+    share = made.quantised / made.source
     print(
-        f"{arguments.destination}: {size.quantised / 1e6:,.0f} MB of weights, {share:.0%} of {size.source / 1e6:,.0f}"
+        f"{arguments.destination}: {made.quantised / 1e6:,.0f} MB of weights, {share:.0%} of {made.source / 1e6:,.0f}"
     )
+    if made.voices:
+        print(how_to_take_voices(arguments.source, arguments.destination, made.voices))

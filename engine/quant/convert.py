@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,14 +21,15 @@ from engine.checkpoint.reader import INDEX_FILE, CheckpointReader, Shard, open_c
 from engine.checkpoint.writer import Piece, open_shard, write_index
 from engine.config import CONFIG_FILE, read_json
 from engine.errors import FootlightsError
-from engine.quant.integer import IntegerMatrix, round_to_nearest
-from engine.quant.scheme import QUANT_METHOD, PartScheme, Scheme
+from engine.quant.kept import PREFIX
+from engine.quant.rounding import Rounding, to_nearest
+from engine.quant.scheme import QUANT_METHOD, Scheme
 from engine.quant.stored import component_names
+from engine.voices.folder import VoiceFolder
+from engine.voices.opening import VOICES_FOLDER
 
-PROGRESS_FILE = "quantising.json"
+PROGRESS_FILE = f"{PREFIX}.json"
 """In the new folder until it is whole."""
-WORK_PREFIX = "quantising"
-"""Files of an unfinished run that are no part of the result begin with it."""
 SPARE_BYTES = 64 << 20
 """Free space asked for beyond what will be written."""
 
@@ -39,37 +40,27 @@ class QuantiseError(FootlightsError):
     code = "cannot_quantise"
 
 
-class Rounding(Protocol):
-    """How the codes of a matrix are chosen."""
-
-    def __call__(self, name: str, weight: Tensor, part: PartScheme) -> IntegerMatrix:
-        """Quantise tensor ``name``, ``weight`` [O, I] of any floating type."""
-
-
-def to_nearest(name: str, weight: Tensor, part: PartScheme) -> IntegerMatrix:
-    """Every value to the nearest of its grid."""
-    return round_to_nearest(weight, part.bits, part.group_for(name, weight.shape[1]))
-
-
 @dataclass(frozen=True)
-class Size:
-    """Bytes of tensors before and after."""
+class Result:
+    """Bytes of tensors before and after, and what was not taken along."""
 
     source: int
     quantised: int
+    voices: tuple[str, ...]
+    """From recordings: what is stored of them is the original's memory, which the copy's is not."""
 
 
 def quantise(
     source: Path,
     destination: Path,
     scheme: Scheme,
-    make_rounding: Callable[[Path], Rounding] = lambda folder: to_nearest,
+    make_rounding: Callable[[CheckpointReader, Path], Rounding] = lambda reader, folder: to_nearest,
     advance: Callable[[], None] = lambda: None,
     sentences: int = 0,
-) -> Size:
+) -> Result:
     """Write ``source`` to ``destination`` as ``scheme`` says; one tensor at a time is in memory.
 
-    ``make_rounding`` is called with ``destination``, where it may keep files that begin with ``WORK_PREFIX``;
+    ``make_rounding`` is called with the source and ``destination``, where it may keep files (see ``KeptTensors``);
     ``advance`` after each tensor, also of those that an earlier run has written. ``sentences``: how many it is
     calibrated with, which makes it another run.
 
@@ -82,13 +73,15 @@ def quantise(
         if reader.quantisation is not None and reader.quantisation.method == QUANT_METHOD:
             raise QuantiseError(f"{source} is quantised by footlights already; quantise the original")
         pieces = {shard.path: list(_pieces(reader, shard, scheme)) for shard in reader.shards}
-        others = _other_files(source, reader)
-        progress = _Progress.begin(destination, _identity(source, reader, scheme, sentences))
+        voices = tuple(VoiceFolder(source / VOICES_FOLDER).entries())
+        others = _other_files(source, reader, voices)
+        progress = _Progress.find(destination, _identity(source, reader, scheme, sentences))
         needed = sum(p.nbytes for shard in pieces.values() for p in shard) + sum(f.stat().st_size for f in others)
         _require_space(destination, needed - progress.written_bytes)
+        progress.begin()
         names = _file_names(reader.shards)
         try:
-            rounding = make_rounding(destination)
+            rounding = make_rounding(reader, destination)
             for shard in reader.shards:
                 if names[shard.path] in progress.finished:
                     for _ in shard.names:
@@ -109,9 +102,12 @@ def quantise(
                     f"no space left for {destination}; free {_size(needed)} and run the same command again"
                 ) from error
             raise QuantiseError(f"{destination} cannot be written: {error}") from error
+        except FootlightsError:
+            progress.take_back()
+            raise
         before = sum(reader.stored_bytes(name) for name in reader.names())
     progress.end()
-    return Size(before, sum(piece.nbytes for shard in pieces.values() for piece in shard))
+    return Result(before, sum(piece.nbytes for shard in pieces.values() for piece in shard), voices)
 
 
 def tensor_count(source: Path) -> int:
@@ -175,10 +171,13 @@ def _file_names(shards: Sequence[Shard]) -> dict[Path, str]:
     return {shard.path: f"model-{i:05}-of-{len(shards):05}.safetensors" for i, shard in enumerate(shards, 1)}
 
 
-def _other_files(source: Path, reader: CheckpointReader) -> list[Path]:
-    """Files of the folder beside weights and configuration: tokenizer, codec, voices, licence."""
-    weights = {shard.path for shard in reader.shards} | {source / INDEX_FILE, source / CONFIG_FILE}
-    files = (path for path in sorted(source.rglob("*")) if path.is_file() and path not in weights)
+def _other_files(source: Path, reader: CheckpointReader, voices: Sequence[str]) -> list[Path]:
+    """Files of the folder that are neither weights, read or not, nor configuration: tokenizer, codec, licence."""
+    left_out = {shard.path for shard in reader.shards} | {source / INDEX_FILE, source / CONFIG_FILE}
+    for pattern in ("*.gguf", "model*.safetensors"):
+        left_out.update(source.glob(pattern))
+    left_out.update(source / VOICES_FOLDER / f"{name}.safetensors" for name in voices)
+    files = (path for path in sorted(source.rglob("*")) if path.is_file() and path not in left_out)
     return [path for path in files if not any(part.startswith(".") for part in path.relative_to(source).parts)]
 
 
@@ -214,7 +213,8 @@ def _identity(source: Path, reader: CheckpointReader, scheme: Scheme, sentences:
 
 
 def _require_space(destination: Path, needed: int) -> None:
-    free = shutil.disk_usage(destination).free
+    there = next(path for path in (destination, *destination.absolute().parents) if path.exists())
+    free = shutil.disk_usage(there).free
     if free < needed + SPARE_BYTES:
         raise QuantiseError(
             f"{destination} needs {_size(needed + SPARE_BYTES)}, {_size(free)} are free there; free some"
@@ -231,13 +231,14 @@ class _Progress:
     def __init__(self, destination: Path, identity: str, finished: list[str]) -> None:
         self._path = destination / PROGRESS_FILE
         self._identity, self.finished = identity, finished
+        self._made: list[Path] = []
+        """Folders that were not there before, the innermost first."""
 
     @classmethod
-    def begin(cls, destination: Path, identity: str) -> "_Progress":
-        """Of a new folder, or of this very run, interrupted. Raises ``QuantiseError`` for any other content."""
+    def find(cls, destination: Path, identity: str) -> "_Progress":
+        """Of a folder to be, or of this very run, interrupted. Raises ``QuantiseError`` for any other content."""
         path = destination / PROGRESS_FILE
         try:
-            destination.mkdir(parents=True, exist_ok=True)
             if path.exists():
                 values = json.loads(path.read_text(encoding="utf-8"))
                 if values["identity"] != identity:
@@ -247,13 +248,28 @@ class _Progress:
                     )
                 finished = [str(name) for name in values["finished"]]
                 return cls(destination, identity, [name for name in finished if (destination / name).is_file()])
-            if any(destination.iterdir()):
+            if destination.exists() and any(destination.iterdir()):
                 raise QuantiseError(f"{destination} is not empty; choose another folder")
-            progress = cls(destination, identity, [])
-            progress._save()
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise QuantiseError(f"{destination} cannot be used: {error}") from error
-        return progress
+        return cls(destination, identity, [])
+
+    def begin(self) -> None:
+        """Make the folder, and say in it what it will be. Raises ``QuantiseError``."""
+        folder = self._path.parent
+        self._made = [path for path in (folder, *folder.parents) if not path.exists()]
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._save()
+        except OSError as error:
+            raise QuantiseError(f"{folder} cannot be used: {error}") from error
+
+    def take_back(self) -> None:
+        """Leave nothing of a run in which nothing was made that a repetition could use."""
+        if [path.name for path in self._path.parent.iterdir()] == [PROGRESS_FILE] and not self.finished:
+            self._path.unlink()
+            for folder in self._made:
+                folder.rmdir()
 
     @property
     def written_bytes(self) -> int:
@@ -267,7 +283,7 @@ class _Progress:
 
     def end(self) -> None:
         """All is."""
-        for path in self._path.parent.glob(f"{WORK_PREFIX}*"):
+        for path in self._path.parent.glob(f"{PREFIX}*"):
             path.unlink()
 
     def _save(self) -> None:

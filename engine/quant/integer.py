@@ -14,8 +14,6 @@ SMALLEST_SCALE = 1e-12
 MIDDLE = 8
 """The 4-bit code that stands for the offset alone."""
 LARGEST_8, LARGEST_4 = 127, 15
-MOST_ROWS = 8192
-"""Outputs that are quantised at a time: a large head in float32 would take more memory than the rest of the work."""
 
 
 @dataclass(frozen=True)
@@ -117,17 +115,8 @@ class Grid:
 
 def round_to_nearest(weight: Tensor, bits: int, group: int) -> IntegerMatrix:
     """``weight`` [O, I] of any type, every value to the nearest of its group's grid. ``bits`` 8: ``group`` is I."""
-    if len(weight) > MOST_ROWS:
-        pieces = [
-            round_to_nearest(piece, bits, group).tensors() for piece in weight.split_with_sizes(_sizes(len(weight)))
-        ]
-        return IntegerMatrix(**{name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]})
     grid = Grid.of(weight, bits, group)
     return grid.pack(grid.codes(weight))
-
-
-def _sizes(rows: int) -> list[int]:
-    return [min(MOST_ROWS, rows - start) for start in range(0, rows, MOST_ROWS)]
 
 
 def pack_nibbles(codes: Tensor) -> Tensor:

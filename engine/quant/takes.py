@@ -1,24 +1,35 @@
 """A model's own speech, written down as what its decoder was given: to calibrate with, and to compare models on.
 
+Nothing is vocoded for it.
+
 Axes: T rows, C codebooks, W symbols of a window.
 """
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from engine.codec.dac.loading import dac_config, has_dac
+from engine.codec.silent import SilentCodec
+from engine.codec.understudy import UnderstudyCodec
+from engine.config import CONFIG_FILE, ModelConfig, read_json
 from engine.core import SamplingParams
 from engine.engine import Engine
-from engine.loading import Parts
+from engine.errors import FootlightsError
+from engine.loading import CODEC_FILE, Parts, load_parts
 from engine.model.aligned import AlignedWindow
+from engine.quant.scheme import Scheme
 from engine.runner import Runner, Track
 from engine.scheduler import Scheduler
 from engine.speak import speak
 from engine.streams.base import Frame, Guide
 from engine.voices.book import ReadyVoice
+
+_log = logging.getLogger(__name__)
 
 SENTENCES = Path(__file__).parents[1] / "train" / "sentences.txt"
 
@@ -69,10 +80,10 @@ class RecordingRunner(Runner):
             window = AlignedWindow(*(part.transpose(0, 1) for part in vars(window).values()))
         self.takes.append(Recorded(torch.stack(rows), window, torch.tensor([guide is not None for guide in guides])))
 
-    def prefill(self, track: Track, token_ids: Sequence[int]) -> None:
+    def prefill(self, track: Track, token_ids: Sequence[int], is_ahead: bool = False) -> None:
         """See ``Runner``."""
         first = track.pending
-        super().prefill(track, token_ids)
+        super().prefill(track, token_ids, is_ahead)
         text = torch.zeros(len(token_ids), len(first), dtype=torch.int64)
         text[:, 0] = torch.tensor(token_ids)
         self._note(track, [first, *text[:-1]], [None] * len(token_ids))
@@ -96,16 +107,77 @@ class RecordingRunner(Runner):
         del log.rows[track.rows - 1 :], log.guides[track.rows - 1 :]
 
 
-def record(parts: Parts, texts: Sequence[str], seed: int, advance: Callable[[], None] = lambda: None) -> list[Recorded]:
-    """Takes of ``texts``, the voices taking turns. Raises what ``speak`` raises."""
+def load_speaker(folder: Path, scheme: Scheme | None = None) -> Parts:
+    """The parts of a model that will be recorded: without its codec. For ``scheme`` see ``load_parts``."""
+    config = ModelConfig.from_dict(read_json(folder / CONFIG_FILE))
+    if (folder / CODEC_FILE).exists() and not has_dac(folder):
+        rate, samples = UnderstudyCodec.sample_rate, UnderstudyCodec.samples_per_frame
+    else:
+        dac = dac_config(folder)
+        rate, samples = dac.sample_rate, dac.samples_per_frame
+    return load_parts(folder, codec=SilentCodec(rate, samples, config.num_codebooks), scheme=scheme)
+
+
+def record(
+    parts: Parts,
+    texts: Sequence[str],
+    seed: int,
+    advance: Callable[[], None] = lambda: None,
+    voices: Sequence[str] = (),
+) -> list[Recorded]:
+    """Takes of ``texts``, ``voices`` (those of the model, if none are given) taking turns.
+
+    Takes that failed are left out, unless all did: a model of random weights ends none, and has inputs all the same.
+    """
     runner = RecordingRunner(parts.runner)
     engine = Engine(replace(parts, runner=runner), Scheduler(1, float("inf"), lambda: 0.0))
-    voices = parts.info.voices
+    voices = voices or parts.info.voices
+    whole: list[Recorded] = []
     for number, text in enumerate(texts):
-        sampling = replace(runner.sampling, seed=seed + number)
-        speak(engine, text, voices[number % len(voices)], sampling=sampling)
+        sampling, before = replace(runner.sampling, seed=seed + number), len(runner.takes)
+        try:
+            speak(engine, text, voices[number % len(voices)], sampling=sampling)
+        except FootlightsError as error:
+            _log.warning("sentence %s of %s was not spoken: %s", number + 1, len(texts), error)
+        else:
+            whole += runner.takes[before:]
         advance()
-    return runner.takes
+    return whole or runner.takes
+
+
+def takes_to_tensors(takes: Sequence[Recorded]) -> dict[str, Tensor]:
+    """Takes as one set of tensors, one behind the other."""
+    tensors = {
+        "lengths": torch.tensor([len(take.rows) for take in takes]),
+        "rows": torch.cat([take.rows for take in takes]),
+        "spoken": torch.cat([take.spoken for take in takes]),
+    }
+    windows = [take.aligned for take in takes]
+    first = next((window for window in windows if window is not None), None)
+    if first is not None:
+        blanks = {name: torch.zeros_like(part[:, :1]) for name, part in vars(first).items()}
+        for name, blank in blanks.items():
+            parts = [
+                blank.expand(1, len(take.rows), *blank.shape[2:]) if window is None else getattr(window, name)
+                for take, window in zip(takes, windows, strict=True)
+            ]
+            tensors[name] = torch.cat(parts, 1)[0].contiguous()
+    return tensors
+
+
+def takes_of_tensors(tensors: Mapping[str, Tensor]) -> list[Recorded]:
+    """What ``takes_to_tensors`` was given; a take without windows has empty ones if another has some."""
+    lengths = tensors["lengths"].tolist()
+    cut = {name: torch.split(tensor, lengths) for name, tensor in tensors.items() if name != "lengths"}
+    fields = ("symbols", "elapsed", "voice", "mask")
+    return [
+        Recorded(
+            cut["rows"][i],
+            AlignedWindow(*(cut[name][i][None] for name in fields)) if "mask" in cut else None,
+            cut["spoken"][i],
+        )
+        for i in range(len(lengths))
+    ]
 
 
 def calibration_texts(count: int) -> list[str]:

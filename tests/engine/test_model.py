@@ -377,7 +377,7 @@ def test_frame_embedding_and_tower_feature_share_out_the_codes(seen: int) -> Non
     token = model.embed_tokens.weight[rows[0, :, 0]]
     audio = (token + sum(embedded[1 : 1 + seen])) / (1 + seen) ** 0.5
     torch.testing.assert_close(model.embed(rows)[0], torch.where(is_audio, audio, token))
-    feature = model._tower_feature(rows)
+    feature = model.tower_feature(rows)
     assert (feature is not None) == model.has_feature == (seen < CODEBOOKS - 1)
     if feature is not None:
         torch.testing.assert_close(feature[0], sum(embedded[1 + seen :]) * is_audio + torch.zeros(5, 48))

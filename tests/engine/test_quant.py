@@ -12,7 +12,7 @@ from engine.cache.decoder import DecoderState
 from engine.errors import ConfigError
 from engine.model.decoder import Decoder
 from engine.model.linear import Linear
-from engine.quant import integer
+from engine.quant import rounding
 from engine.quant.integer import Grid, IntegerMatrix, pack_nibbles, round_to_nearest, unpack_nibbles
 from engine.quant.modules import QuantisedExperts, QuantisedLinear, prepare
 from engine.quant.products import (
@@ -25,6 +25,7 @@ from engine.quant.products import (
     multiplies_bytes,
     product,
 )
+from engine.quant.rounding import to_nearest
 from engine.quant.scheme import KEPT, PartScheme, Scheme
 from engine.quant.shrink import shrink
 from engine.weights import load_decoder
@@ -122,10 +123,10 @@ def test_zeros_stay_zeros(bits: int, group: int) -> None:
 
 @pytest.mark.parametrize(("bits", "group"), [(8, 64), (4, 32)])
 def test_large_matrices_are_quantised_piece_by_piece(bits: int, group: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    weight = torch.randn(10, 64)
+    weight, part = torch.randn(10, 64), PartScheme(bits, 32)
     whole = round_to_nearest(weight, bits, group)
-    monkeypatch.setattr(integer, "MOST_ROWS", 4)
-    pieces = round_to_nearest(weight, bits, group)
+    monkeypatch.setattr(rounding, "MOST_OUTPUTS", 4)
+    pieces = to_nearest("weight", weight, part)
     assert all(torch.equal(pieces.tensors()[name], tensor) for name, tensor in whole.tensors().items())
 
 

@@ -13,19 +13,18 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from engine.checkpoint.fp8 import quantise_block_fp8
-from engine.checkpoint.reader import open_checkpoint
+from engine.checkpoint.reader import CheckpointReader, open_checkpoint
 from engine.checkpoint.writer import ShardWriter
 from engine.errors import ConfigError, FootlightsError, WeightsError
 from engine.model.decoder import Decoder
 from engine.quant import cli
 from engine.quant.awq import awq, find_gains, no_gains
-from engine.quant.calibrated import Calibrated, gains_for
+from engine.quant.calibrated import Calibrated, walk_of
 from engine.quant.convert import PROGRESS_FILE, QuantiseError, quantise
-from engine.quant.gptq import gptq
-from engine.quant.inputs import record_inputs
+from engine.quant.gptq import Spread, gptq
 from engine.quant.integer import IntegerMatrix, round_to_nearest
+from engine.quant.kept import KeptTensors
 from engine.quant.modules import QuantisedExperts, QuantisedLinear, prepare
-from engine.quant.places import input_name
 from engine.quant.scheme import KEPT, PartScheme, Scheme
 from engine.quant.shrink import shrink
 from engine.quant.takes import SENTENCES, Recorded, calibration_texts
@@ -69,6 +68,17 @@ def outputs(decoder: Decoder, rows: Tensor) -> tuple[Tensor, ...]:
 
 def kinds(decoder: Decoder) -> int:
     return sum(isinstance(module, QuantisedLinear | QuantisedExperts) for module in decoder.modules())
+
+
+def calibrated(rows: Tensor, scheme: Scheme) -> Callable[[CheckpointReader, Path], Calibrated]:
+    """A ``make_rounding`` that knows one take."""
+    take = Recorded(rows[0], None, torch.ones(rows.shape[1], dtype=torch.bool))
+
+    def make(reader: CheckpointReader, folder: Path) -> Calibrated:
+        kept = KeptTensors(folder)
+        return Calibrated(walk_of(reader, [take], scheme, kept), scheme, kept)
+
+    return make
 
 
 def stop_after(count: int) -> Callable[[], None]:
@@ -205,6 +215,21 @@ def test_a_folder_within_the_source_is_refused(sharded: Path, inside: str) -> No
     assert sorted(sharded.rglob("*")) == before
 
 
+@pytest.mark.parametrize("left_over", ["mmproj-q4.gguf", "model-00004-of-00004.safetensors"])
+def test_what_belongs_to_the_original_is_left_out(
+    sharded: Path, tmp_path: Path, left_over: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("voices/ada.safetensors", left_over):
+        (sharded / name).write_bytes(b"of the original")
+    assert cli.main([str(sharded), str(tmp_path / "small"), "--group", "32"]) == 0
+    found = {str(path.relative_to(tmp_path / "small")) for path in (tmp_path / "small").rglob("*") if path.is_file()}
+    shards = {f"model-{i:05}-of-00003.safetensors" for i in (1, 2, 3)}
+    assert found == {"config.json", "model.safetensors.index.json", "voices/note.txt", *shards}
+    told = capsys.readouterr().out
+    assert "left out" in told
+    assert f"footlights voice remake ada --model {tmp_path / 'small'}" in told
+
+
 def test_a_finished_file_that_is_gone_is_written_again(sharded: Path, tmp_path: Path) -> None:
     folder, first = tmp_path / "small", sharded / "model-00001-of-00003.safetensors"
     with pytest.raises(KeyboardInterrupt):
@@ -231,8 +256,19 @@ def test_too_little_space_is_said_beforehand(tmp_path: Path, monkeypatch: pytest
     usage = shutil.disk_usage(tmp_path)._replace(free=1_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     with pytest.raises(QuantiseError, match=r"[1-9]\.\d MB, 1\.0 MB are free"):
-        quantise(SOURCE, tmp_path / "small", SCHEME)
-    assert not list((tmp_path / "small").glob("*.safetensors"))
+        quantise(SOURCE, tmp_path / "new" / "small", SCHEME)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_run_that_could_not_begin_leaves_nothing(tmp_path: Path) -> None:
+    def fails(reader: CheckpointReader, folder: Path) -> Calibrated:
+        raise ConfigError("it cannot speak")
+
+    (tmp_path / "there").mkdir()
+    for folder in (tmp_path / "new" / "small", tmp_path / "there"):
+        with pytest.raises(ConfigError, match="cannot speak"):
+            quantise(SOURCE, folder, SCHEME, fails)
+    assert [path.name for path in tmp_path.rglob("*")] == ["there"]
 
 
 def test_a_disk_that_fills_up_leaves_nothing_that_loads(
@@ -365,14 +401,14 @@ def test_gptq_is_closer_than_the_nearest_on_inputs_like_those_it_knows() -> None
     def error(matrix: IntegerMatrix) -> float:
         return float((new @ matrix.dequantise().t() - wanted).pow(2).mean())
 
-    assert error(gptq(weight, seen, 4, 64)) < 0.4 * error(round_to_nearest(weight, 4, 64))
+    assert error(gptq(weight, Spread.of(seen), 4, 64)) < 0.4 * error(round_to_nearest(weight, 4, 64))
 
 
 @pytest.mark.parametrize("count", [0, 1, 5])
 def test_gptq_with_few_inputs_is_no_disaster(count: int) -> None:
     torch.manual_seed(2)
     weight, seen = torch.randn(16, 96), torch.randn(count, 96)
-    matrix, nearest = gptq(weight, seen, 4, 32), round_to_nearest(weight, 4, 32)
+    matrix, nearest = gptq(weight, Spread.of(seen) if count else None, 4, 32), round_to_nearest(weight, 4, 32)
     assert (matrix.dequantise() - weight).abs().max() < 4 * (nearest.dequantise() - weight).abs().max()
     if not count:
         assert torch.equal(matrix.codes, nearest.codes)
@@ -381,34 +417,15 @@ def test_gptq_with_few_inputs_is_no_disaster(count: int) -> None:
 def test_gptq_keeps_what_lies_on_the_grid() -> None:
     torch.manual_seed(3)
     weight = round_to_nearest(torch.randn(8, 64), 4, 32).dequantise()
-    again = gptq(weight, torch.randn(100, 64), 4, 32).dequantise()
+    again = gptq(weight, Spread.of(torch.randn(100, 64)), 4, 32).dequantise()
     torch.testing.assert_close(again, weight, atol=2e-2, rtol=2e-2)
-
-
-def test_inputs_are_found_by_the_names_of_tensors(rows: Tensor) -> None:
-    decoder, config = load_decoder(SOURCE)
-    scheme = Scheme(FOUR, FOUR, FOUR, FOUR)
-    take = Recorded(rows[0], None, torch.ones(rows.shape[1], dtype=torch.bool))
-    inputs = record_inputs(decoder, [take], lambda path: scheme.of_module(path).is_packed)
-    with open_checkpoint(SOURCE) as reader:
-        for name in reader.names():
-            if scheme.of_tensor(name).is_packed:
-                found = inputs.get(input_name(name))
-                assert found is not None or ".experts." in name, name
-                assert found is None or found.shape[1] == reader.shape(name)[1]
-    used = sum(len(x) for name, x in inputs.items() if name.startswith("layers.0.moe.experts") and "down" in name)
-    assert used == rows.shape[1] * config.backbone.num_experts_per_tok
-    assert not [module for module in decoder.modules() if type(module).__name__.startswith("_Recording")]
 
 
 def test_gptq_makes_a_whole_model_closer(tmp_path: Path, rows: Tensor) -> None:
     scheme = Scheme(*[PartScheme(4, 64, "gptq")] * 4)
-    exact = load_decoder(SOURCE)[0]
-    take = Recorded(rows[0], None, torch.ones(rows.shape[1], dtype=torch.bool))
-    rounding = Calibrated(record_inputs(exact, [take], lambda path: scheme.of_module(path).is_packed))
-    quantise(SOURCE, tmp_path / "gptq", scheme, lambda folder: rounding)
+    quantise(SOURCE, tmp_path / "gptq", scheme, calibrated(rows, scheme))
     quantise(SOURCE, tmp_path / "rtn", scheme)
-    wanted = outputs(exact, rows)
+    wanted = outputs(load_decoder(SOURCE)[0], rows)
     errors = {}
     for name in ("gptq", "rtn"):
         made = outputs(load_decoder(tmp_path / name)[0], rows)
@@ -468,12 +485,9 @@ def test_awq_with_few_inputs_is_no_disaster(count: int) -> None:
 
 
 def awq_of(folder: Path, rows: Tensor, scheme: Scheme) -> None:
-    exact = load_decoder(SOURCE)[0]
-    take = Recorded(rows[0], None, torch.ones(rows.shape[1], dtype=torch.bool))
-    inputs = record_inputs(exact, [take], lambda path: scheme.of_module(path).bits == 4)
-    rounding = Calibrated(inputs, gains_for(exact, inputs, scheme, lambda: None))
-    assert any(float(gains.max()) > float(gains.min()) for gains in rounding.gains.values())
-    quantise(SOURCE, folder, scheme, lambda folder: rounding)
+    quantise(SOURCE, folder, scheme, calibrated(rows, scheme))
+    gains = [t for path in folder.glob("*.safetensors") for n, t in load_file(path).items() if n.endswith(".gains")]
+    assert any(float(found.max()) > float(found.min()) for found in gains)
 
 
 def test_awq_makes_a_whole_model_closer(tmp_path: Path, rows: Tensor) -> None:

@@ -38,6 +38,14 @@ def has_dac(folder: Path) -> bool:
     return (folder / SOURCE_FILE).is_file()
 
 
+def dac_config(folder: Path) -> DacConfig:
+    """Dimensions of the codec of a checkpoint folder; those of the published one if there is none."""
+    converted = folder / CONVERTED_FILE
+    if not (folder / SOURCE_FILE).is_file() and converted.is_file() and (found := _metadata(converted)) is not None:
+        return DacConfig.from_json(found["config"], f"{converted}, config")
+    return DacConfig.from_folder(folder)
+
+
 def load_dac(folder: Path, device: str = "cpu", keeps_converted: bool = True) -> DacCodec:
     """The codec of a checkpoint folder with ``codec.pth`` or its converted form, in float32, ready to run.
 
