@@ -4,8 +4,8 @@ import re
 
 from engine.text import numbers
 from engine.text.characters import to_ascii
+from engine.text.fractions import FRACTION_SIGNS
 from engine.text.letters import SIGN_NAMES, letter_name, read_letters
-from engine.text.shapes import FRACTION_SIGNS
 
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 _POWER = re.compile(r"(.*[^\W_])(?:\^(-?\d{1,18})|([⁰¹²³⁴⁵⁶⁷⁸⁹]{1,18}))")

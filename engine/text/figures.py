@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from engine.text import numbers
 from engine.text.abbreviations import MAGNITUDES, MONTHS, SHORT_MONTHS
 from engine.text.codes import read_code
+from engine.text.fractions import FRACTION_SIGNS, SLASHED, say_fraction, say_slashed
 from engine.text.money import read_money
-from engine.text.shapes import FRACTION_SIGNS, NUMBER, say_fraction, say_shape
+from engine.text.shapes import NUMBER, say_shape
 from engine.text.units import UNITS
 
 _SIGNS = {
@@ -80,8 +81,10 @@ def read_figure(core: str, around: Around) -> Figure:
     money = read_money(core, has_magnitude=around.following in MAGNITUDES)
     if money:
         return Figure(money[0], money=money[1])
-    if around.is_after_number and re.fullmatch(r"\d+/\d+", core):
-        return Figure(say_fraction(core, after_number=True), is_number=True)
+    if SLASHED.fullmatch(core):
+        if around.is_after_number:
+            return Figure(say_fraction(core, after_number=True), is_number=True)
+        return Figure(say_slashed(core, around.left, around.following))
     said = say_shape(core) or _joined(core)
     return Figure(said, is_number=_COUNTED.fullmatch(core) is not None) if said else Figure(read_code(core))
 

@@ -21,6 +21,7 @@ from engine.text.abbreviations import (
 )
 from engine.text.addresses import say_address
 from engine.text.figures import Around, is_bare_integer, read_figure
+from engine.text.fractions import FIRST_OF_FOLLOWERS, SLASHED
 from engine.text.letters import GREEK_NAMES, letter_name, read_letters
 from engine.text.units import GLUED_ONLY, UNITS, unit_name
 from engine.text.words import Boundary, RawWord
@@ -91,6 +92,8 @@ def needs_next(word: RawWord) -> bool:
         return follower.isupper() and core[:-1].lower() not in SHORTENED
     if core in SHORT_MONTHS or core[0] == "+":
         return follower.isdigit()
+    if SLASHED.fullmatch(core):
+        return follower in FIRST_OF_FOLLOWERS
     if core[0] in "$£€":
         return follower in FIRST_OF_MAGNITUDES
     return is_bare_integer(core) and (follower.isupper() or follower.isdigit())

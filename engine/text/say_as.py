@@ -6,8 +6,9 @@ from collections.abc import Callable
 from engine.text import numbers
 from engine.text.abbreviations import MONTHS
 from engine.text.characters import folded, to_ascii
+from engine.text.fractions import say_fraction
 from engine.text.letters import SIGN_NAMES, letter_name
-from engine.text.shapes import say_fraction, say_number
+from engine.text.shapes import say_number
 
 _NUMBER = re.compile(r"([-−+]?)(\d{1,18}(?:,\d{3})*(?:\.\d{1,18})?)")
 _TIME = re.compile(r"([01]?\d|2[0-4]):([0-5]\d)(?::([0-5]\d))?\s*([ap])?\.?m?\.?", re.IGNORECASE)

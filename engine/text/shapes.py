@@ -5,16 +5,13 @@ from collections.abc import Callable
 
 from engine.text import numbers
 from engine.text.abbreviations import MAGNITUDE_LETTERS, MONTHS
+from engine.text.fractions import say_fraction
 from engine.text.grammar import spoken_by_grammar
 from engine.text.units import UNITS, plural, unit_name
 
 GROUPED_OTHERWISE = r"\d{1,3}(?:\.\d{3})+,\d{1,4}|\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d+)?"
 """Groups as on the continent and in India; nothing else looks so."""
 NUMBER = r"(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)"
-FRACTION_SIGNS = {
-    "½": "1/2", "¼": "1/4", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8",
-}  # fmt: skip
-_IDIOMS = {"1/2": "one half", "24/7": "twenty four seven", "9/11": "nine eleven"}
 _RANGE_MONEY = {"$": "dollars", "£": "pounds", "€": "euros", "": ""}
 
 Reader = Callable[[re.Match[str]], str]
@@ -32,20 +29,6 @@ def say_number(text: str) -> str:
 def say_quantity(text: str) -> str:
     """A number that may be a year."""
     return numbers.year(text) if numbers.is_year(text) else say_number(text)
-
-
-def say_fraction(text: str, after_number: bool) -> str:
-    """ "1/2", alone or behind a whole number ("and a half")."""
-    top, bottom = text.split("/")
-    if after_number and text == "1/2":
-        return "and a half"
-    said = _IDIOMS.get(text)
-    if not said and bottom != "10" and 0 < int(top) < int(bottom) < 100:
-        part = "quarter" if bottom == "4" else numbers.ordinal(bottom)
-        said = f"{numbers.cardinal(top)} {part}{'' if top == '1' else 's'}"
-    if not said:
-        said = f"{numbers.integer(top)} {'over' if int(top) > int(bottom) else 'out of'} {numbers.integer(bottom)}"
-    return f"and {said}" if after_number else said
 
 
 def say_shape(core: str) -> str:
@@ -149,7 +132,8 @@ def _digit_groups(found: re.Match[str]) -> str:
 
 
 def _compound(found: re.Match[str]) -> str:
-    return f"{say_shape(found[1])} {found[2].replace('-', ' ')}"
+    said = say_shape(found[1]).removesuffix("s") if "/" in found[1] else say_shape(found[1])
+    return f"{said} {found[2].replace('-', ' ')}"
 
 
 def _with_unit(found: re.Match[str]) -> str:
@@ -194,7 +178,7 @@ _SHAPES: tuple[tuple[re.Pattern[str], Reader], ...] = tuple(
         (r"(\d+)[\"″”]", _inches),
         (rf"([$£€]?)({NUMBER})[-–]([$£€]?)({NUMBER})([^\d-].*)?", _range),
         (r"\d+(?:[-–]\d+){2,}", _digit_groups),
-        (rf"({NUMBER}|\d+(?:st|nd|rd|th))-([A-Za-z][A-Za-z'-]*)", _compound),
+        (rf"({NUMBER}|\d+/\d+|\d+(?:st|nd|rd|th))-([A-Za-z][A-Za-z'-]*)", _compound),
         (rf"({NUMBER})\+", lambda found: f"{say_number(found[1])} plus"),
         (rf"({NUMBER})(\D+)", _with_unit),
     )

@@ -8,7 +8,8 @@ from engine.text.front import SpokenWord, TextFront, explain
 PIECES = (
     "Hello", " ", "  ", "\n", "\n\n", "the", "to", "a", "apple", "used", "that", "Dr.", "U.S.", "e.g.", "etc.",
     "p.m.", "No.", "St.", "$20", "$5", "million", "3.14", "98.6", "1,234", "22,1", "3:45", "May", "5", "2026",
-    "12/25/2024", "1/2", "50%", "km", "-", "—", "–", "...", "…", ".", ",", "!", "?", ";", ":", '"', "'", "(", ")",
+    "3/4", "on", "of", "stars", "time", "12/25/2024", "1/2", "50%", "km", "-",
+    "—", "–", "...", "…", ".", ",", "!", "?", ";", ":", '"', "'", "(", ")",
     "[", "]", "[laughs]", "[text](http://a.b/c)", "<", ">", "<b>", "</b>", "<br>", "<laugh>", "&", "&amp;", "&#39;",
     "*", "**", "_", "__", "`", "```", "```py\n", "~", "#", "# ", "- ", "* ", "1. ", "10. ", "|", "|---|", "> ", "\\",
     "\\*", "https://example.com/a?b=c", "www.a.org", "me@x.com", "🎉", "👍🏽", "└──", "привет", "我有", "AI", "。", "é",
@@ -35,6 +36,7 @@ def fed(text: str, cuts: list[int]) -> list[SpokenWord]:
 @given(TEXTS, st.lists(st.integers(0, 200), max_size=6))
 @example("– \r\n #5 – 3.14", [3])
 @example("a—b*theSt.that !p.m.)", [1, 14])
+@example("on 3/4 of it, on 3/4 other days, 4/5 stars, 3/4 s. in 3/4 time", [8, 9, 30])
 @example("the No. 5 [x](http://a.b/(c) 'd') to St. Louis", [7])
 def test_any_cutting_gives_the_same_words(text: str, cuts: list[int]) -> None:
     text = text.replace("<|", "< |")
