@@ -143,7 +143,9 @@ class Failed:
 
 @dataclass(frozen=True)
 class Notice:
-    """Something that the text asks for is done otherwise, or not at all; the utterance goes on."""
+    """Something that the text asks for is done otherwise, or not at all, or part of it was spoken badly; the utterance
+    goes on.
+    """
 
     utterance_id: str
     message: str
@@ -192,7 +194,7 @@ class Tally:
     """What was done in vain or again since the engine was made; cheap to read after every step. Only grows."""
 
     retries: int = 0
-    """Turns made again with other random numbers, because what the model gave was no speech."""
+    """Speech made again with other random numbers, because what the model gave was none."""
     revisions: int = 0
     """Carried out."""
     discarded_frames: int = 0
@@ -200,9 +202,11 @@ class Tally:
     withdrawn_guesses: int = 0
     """Turns begun on a guess that nobody had heard when there was much more to say, and that were begun anew."""
     duds: int = 0
-    """Turns that ended without a sound, or too soon for their text."""
+    """Speech without a sound, or too fast or too short for its text."""
     runaways: int = 0
-    """Turns that did not end, stood still or dragged."""
+    """Speech that did not end, stood still or dragged."""
+    heard_faults: int = 0
+    """Of both: had been given out in part when they were found, and speech went on behind them."""
 
     def since(self, before: "Tally") -> "Tally":
         """What was added after ``before``."""

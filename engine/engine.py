@@ -37,7 +37,7 @@ from engine.errors import (
 )
 from engine.loading import Parts, load_parts
 from engine.rewind import Made, Prompt, Tape
-from engine.runner import Track
+from engine.runner import Samples, Track
 from engine.scheduler import Scheduler
 from engine.script import STEP_CHARACTERS, Script
 from engine.streams.base import Demand, Fault, Guide, Spoken, TextStream
@@ -64,7 +64,9 @@ RESERVE_STEPS = 4
 STEP_WEIGHT = 0.1
 """Of a new step in the running mean of their times."""
 MOST_RETRIES = 2
-"""Of a turn that was no speech."""
+"""Of a turn, or between two silences of the aligned form, where there was no speech."""
+SILENT = 1e-3
+"""Loudness (RMS, full scale is 1) of a frame below which it is silent."""
 BUSY = 0.8
 """Share of real time that steps take from which on nothing is begun on a guess."""
 TRIAL_STEPS = 4
@@ -82,6 +84,8 @@ class Sequence:
     tape: Tape
     voice: ReadyVoice
     """The utterance's own to its end, whatever becomes of the voice's name."""
+    seed: int
+    """Of the random numbers it began with."""
     is_finished: bool = False
     """No more text will come."""
     held: list[AudioChunk] = field(default_factory=list)
@@ -90,7 +94,9 @@ class Sequence:
     frames: int = 0
     retries: int = 0
     retries_left: int = MOST_RETRIES
-    """Until something is heard again."""
+    """Until the stream rests again."""
+    silent_ms: float = 0.0
+    """For how long its audio has been silent where it should not."""
     heard: int = 0
     """Samples that must not change any more: what a revision was told."""
     compute_s: float = 0.0
@@ -145,7 +151,7 @@ class Engine:
         script = Script(self._make_front(utterance), stream)
         track = self.runner.open(voice, utterance.sampling)
         tape = Tape(self.runner, track, stream, script)
-        self._sequences[name] = Sequence(utterance, script, stream, track, tape, voice)
+        self._sequences[name] = Sequence(utterance, script, stream, track, tape, voice, track.sampler.params.seed)
         self._scheduler.add(name)
 
     def append_text(self, utterance_id: str, text: str) -> None:
@@ -358,6 +364,8 @@ class Engine:
                     raise frame
                 news = sequence.stream.accept(frame)
                 sequence.tape.end(Made(guide, frame, sequence.track.pending, news))
+                sequence.frames += len(news.frames)
+                self._frames += len(news.frames)
                 if news.fault is None:
                     spoken.append((sequence, news))
                 else:
@@ -371,9 +379,9 @@ class Engine:
             with self._guard(sequence):
                 if isinstance(samples, Exception):
                     raise samples
-                sequence.frames += len(news.frames)
-                self._frames += len(news.frames)
-                if len(samples) or news.words:
+                if self._is_mute(sequence, samples, news.most_silent_ms):
+                    self._retry(sequence, Fault.MUTE)
+                elif len(samples) or news.words:
                     self._hand_out(sequence, AudioChunk(sequence.name, sequence.samples, samples, news.words))
 
     def _begin(self, sequence: Sequence) -> None:
@@ -400,6 +408,7 @@ class Engine:
             return
         samples, frames = left
         void = sequence.samples - samples
+        sequence.silent_ms = 0.0
         sequence.samples, sequence.frames = samples, sequence.frames - frames
         sequence.held = [chunk for chunk in sequence.held if chunk.first_sample < samples]
         self._scheduler.retract(sequence.name, void / self.info.sample_rate)
@@ -411,23 +420,41 @@ class Engine:
         self.tally = replace(self.tally, **{name: getattr(self.tally, name) + n for name, n in more.items()})
 
     def _retry(self, sequence: Sequence, fault: Fault) -> None:
-        """Make a turn that was no speech again, with other random numbers, if nothing of it was given out.
+        """Make what was no speech again with other random numbers: the whole turn if nothing of it was given out,
+        otherwise what was not; then listeners are told what they have heard.
 
-        Raises ``SpeechError`` otherwise, and where that did not help: part of the text was not spoken.
+        Raises ``SpeechError`` where that did not help: part of the text was not spoken.
         """
-        self._count(**{"duds" if fault is Fault.DUD else "runaways": 1})
-        left = sequence.tape.restart(sequence.samples - sequence.held_samples)
-        if left is None or sequence.retries_left == 0:
+        self._count(**{"runaways" if fault is Fault.RUNAWAY else "duds": 1})
+        if sequence.retries_left == 0:
             raise SpeechError(f"the model {fault.value}")
-        self._take_back(sequence, left)
+        released = sequence.samples - sequence.held_samples
+        restarted = sequence.tape.restart(released)
+        self._take_back(sequence, restarted or sequence.tape.retreat(released))
         sequence.retries_left -= 1
         sequence.retries += 1
         self._count(retries=1)
-        sequence.track.sampler.reseed()
+        sequence.track.sampler.reseed(sequence.seed, sequence.retries)
+        # A turn that ended too soon and goes on after all was heard without a fault.
+        if restarted is None and released and fault is not Fault.SHORT:
+            sequence.stream.pardon()
+            self._count(heard_faults=1)
+            at_s = released / self.info.sample_rate
+            told = f"before second {at_s:.1f} the model {fault.value}; speech goes on from there"
+            self._outbox.append(Notice(sequence.name, told))
+
+    def _is_mute(self, sequence: Sequence, samples: Samples, most_ms: float) -> bool:
+        """Whether an utterance has been silent for longer than that, ``samples`` included."""
+        is_silent = not len(samples) or float(np.sqrt(np.mean(samples**2))) < SILENT
+        if math.isinf(most_ms) or not is_silent:
+            sequence.silent_ms = 0.0
+        else:
+            sequence.silent_ms += 1000 * len(samples) / self.info.sample_rate
+        return sequence.silent_ms > most_ms
 
     def _hand_out(self, sequence: Sequence, chunk: AudioChunk) -> None:
         sequence.samples += len(chunk.samples)
-        if len(chunk.samples):
+        if sequence.stream.is_resting:
             sequence.retries_left = MOST_RETRIES
         self._samples += len(chunk.samples)
         self._scheduler.record(sequence.name, len(chunk.samples) / self.info.sample_rate)

@@ -174,6 +174,10 @@ class Tape:
             return None
         return self._go_back(index)
 
+    def retreat(self, released: int) -> tuple[int, int]:
+        """Undo all frames that were not ``released``; returns what ``restart`` does."""
+        return self._go_back(next(i for i, entry in enumerate(self._entries) if entry.samples >= released))
+
     def _go_back(self, index: int) -> tuple[int, int]:
         """Undo the entries from ``index`` on; returns the samples that are left, and the frames taken back."""
         at = max(i for i, entry in enumerate(self._entries[: index + 1]) if entry.snapshot is not None)

@@ -132,9 +132,9 @@ class SamplerState:
         self.recent.append(main_token)
         self.step += 1
 
-    def reseed(self) -> None:
-        """Draw other random numbers from now on."""
-        self.params = replace(self.params, seed=self.params.seed + SEED_STRIDE)
+    def reseed(self, seed: int, attempt: int) -> None:
+        """Draw other random numbers from now on than any other ``attempt`` with the same ``seed``."""
+        self.params = replace(self.params, seed=seed + SEED_STRIDE * attempt)
 
     def copy(self) -> "SamplerState":
         """A state of its own, for a snapshot."""

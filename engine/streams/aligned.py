@@ -2,16 +2,19 @@
 
 See "The aligned text stream" in ``docs/architecture.md``. What a model might get wrong is settled here, so it cannot go
 wrong: the pointer never runs past the last known symbol nor skips one, no symbol lasts longer than its cap, and the
-utterance ends when the pointer has rested on the last silence.
+utterance ends when the pointer has rested on the last silence. What it can get wrong all the same, as hurrying over
+many sounds, is watched by the guards.
 """
 
+import math
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.core import WordTiming
-from engine.streams.base import Demand, Frame, Guide, Spoken, Window
+from engine.streams.base import Demand, Fault, Frame, Guide, Spoken, Window
+from engine.streams.guards import GuardSettings, Watch
 from engine.text.words import Boundary, SpokenWord
 
 UNKNOWN = 0
@@ -91,6 +94,7 @@ class Place:
     ended_words: int = 0
     open_words: tuple[int, ...] = ()
     """Start units of the words behind the ended ones that have begun."""
+    watch: Watch = Watch()
 
 
 @dataclass
@@ -113,8 +117,9 @@ class Text:
 class AlignedStream:
     """Words to symbols, pointer choices to word times."""
 
-    def __init__(self, settings: AlignedSettings) -> None:
+    def __init__(self, settings: AlignedSettings, guards: GuardSettings | None = None) -> None:
         self.settings = settings
+        self._guards = guards or GuardSettings()
         self._ids = {symbol: FIRST_PHONEME + i for i, symbol in enumerate(settings.symbols)}
         # Symbols of pauses rather than of sounds: SIL, space, punctuation, intonation arrows.
         self._pauses = {i for symbol, i in self._ids.items() if unicodedata.category(symbol)[0] in "PZS"} | {SILENCE}
@@ -239,18 +244,29 @@ class AlignedStream:
         rested = now.rested + (now.b == self._stop)
         # The pointer moves under the old limit, so a text that came just now changes nothing before this frame.
         is_lifted = rested == self.settings.end_frames
+        b = a + step_b
+        is_sounding = self._is_sound(now.a) and self._is_sound(now.b)
+        # The pointer is a frame ahead of the sound, so a fault may be found before any of it is given out.
+        watch = now.watch.push(frame.codes, is_sounding, self._guards)
+        watch = watch.move(a, self._is_sound(a), self._guards).move(b, self._is_sound(b), self._guards)
         self._place = replace(
             now,
             a=a,
-            b=a + step_b,
+            b=b,
             elapsed_a=elapsed_a,
             elapsed_b=0 if step_b else elapsed_a + 1,
             frames=now.frames + 1,
             lifted=now.lifted + is_lifted,
             rested=0 if is_lifted else rested,
+            watch=watch,
         )
         unit = now.frames * UNITS_PER_FRAME
-        return Spoken((frame.codes,), self._follow_words((unit, now.a), (unit + 1, now.b), (unit + 2, a)))
+        words = self._follow_words((unit, now.a), (unit + 1, now.b), (unit + 2, a))
+        return Spoken((frame.codes,), words, self._fault, self._guards.most_mute_ms if is_sounding else math.inf)
+
+    def pardon(self) -> None:
+        """See ``TextStream``."""
+        self._place = replace(self._place, watch=self._place.watch.pardon())
 
     @property
     def is_ended(self) -> bool:
@@ -261,16 +277,6 @@ class AlignedStream:
     def has_rested(self) -> bool:
         """Whether a frame was made with the pointer on the silence that closes a flushed text."""
         return self._place.rested > 0
-
-    @property
-    def pointer(self) -> tuple[int, int]:
-        """The symbols that sound in the two units of the next frame."""
-        return self._place.a, self._place.b
-
-    @property
-    def sounds(self) -> tuple[bool, ...]:
-        """Which symbols of the text are sounds rather than pauses."""
-        return tuple(symbol not in self._pauses for symbol in self._text.symbols)
 
     @property
     def sounding_words(self) -> int:
@@ -373,6 +379,21 @@ class AlignedStream:
         stay_b, go_b = self._choices(now.b, now.elapsed_b + 2)
         stay_next, go_next = self._choices(now.b + 1, 1) if go_a else (False, False)
         return stay_a and stay_b, stay_a and go_b, stay_next, go_next
+
+    # Guards
+
+    def _is_sound(self, place: int) -> bool:
+        return self._text.symbols[place] not in self._pauses
+
+    @property
+    def _fault(self) -> Fault | None:
+        """What is wrong with the speech so far."""
+        watch, total = self._place.watch, math.inf
+        if len(watch.pace.recent) < self._guards.fewest_sounds and self._stop is not None:
+            # A text that is shorter is judged when all of it has been said.
+            total = sum(symbol not in self._pauses for symbol in self._text.symbols[: self._stop])
+        unit_ms = self.settings.unit_ms
+        return watch.fault(self._guards, unit_ms, UNITS_PER_FRAME * unit_ms, total)
 
     # Times
 

@@ -1,5 +1,6 @@
 """What a text stream is to the engine: it says what the decoder must do next and what a frame meant."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -61,8 +62,10 @@ class Frame:
 class Fault(Enum):
     """What a model did that is no speech, in words that go on from "the model"."""
 
-    DUD = "ended its turn before it could have said it"
-    RUNAWAY = "did not go on in its turn, or did not end it"
+    SHORT = "ended its turn before it could have said it"
+    HURRIED = "hurried over its text"
+    RUNAWAY = "did not go on in its text, or did not end it"
+    MUTE = "made no sound where there should be one"
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ class Spoken:
     frames: tuple[tuple[int, ...], ...] = ()
     words: tuple[WordTiming, ...] = ()
     fault: Fault | None = None
+    most_silent_ms: float = math.inf
+    """Audio that has been silent for longer, up to the end of these frames, is a fault; endless: this is a pause."""
 
 
 class TextStream(Protocol):
@@ -114,6 +119,9 @@ class TextStream(Protocol):
 
     def accept(self, frame: Frame) -> Spoken:
         """Take the decoded frame in."""
+
+    def pardon(self) -> None:
+        """A fault was found in what was given out already, and speech goes on: judge the pace of what comes now."""
 
     @property
     def is_resting(self) -> bool:

@@ -1,9 +1,9 @@
-"""What cannot be speech although it has a sound: far too short, standing still, or dragging.
+"""What cannot be speech: far too short, hurried, standing still, dragging, or silent where there should be a sound.
 
 Bounds are wide: what people and models say comes nowhere near them, so that no good take is lost.
 """
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass, replace
 
 from engine.streams.base import Fault
@@ -11,14 +11,16 @@ from engine.streams.base import Fault
 
 @dataclass(frozen=True)
 class GuardSettings:
-    """Bounds on a turn. "Seen" is what the shipped understudy did with sixty texts (``docs/experiments.md``)."""
+    """Bounds. "Seen" is what the shipped understudy did with sixty texts (``docs/experiments.md``)."""
 
     fewest_ms_per_character: float = 12.0
-    """Usual are 65; auctioneers need 25."""
+    """Of a turn whose sounds are not followed. Usual are 65; auctioneers need 25."""
     fewest_ms_per_sound: float = 30.0
-    """Mean over a turn by its pointer. Least seen: 50, and 33 over any sixteen; a pointer that runs away needs 25."""
+    """Mean over ``fewest_sounds`` in a row by the pointer. Least seen: 33 over any sixteen; one that races needs 25."""
     fewest_sounds: int = 24
-    """So many are enough to tell before the turn has ended."""
+    """So many tell enough; all, where a text has fewer; .."""
+    fewest_again: int = 8
+    """.. and so many behind a fault that was heard: who hurries on is stopped soon."""
     most_ms_per_sound: float = 400.0
     """Mean of ``drag_sounds`` in a row. Most seen: 122 over eight; one alone may last 600."""
     drag_sounds: int = 4
@@ -26,6 +28,10 @@ class GuardSettings:
     """Frames equal in every code, or a cycle of them. A pause in a sentence is shorter; live sound never repeats."""
     longest_cycle: int = 8
     """Frames."""
+    most_mute_ms: float = 600.0
+    """Silence while the pointer goes over sounds. The closure of a stop takes 100."""
+    most_silent_ms: float = 2000.0
+    """Silence where it is not known what should sound."""
 
 
 @dataclass(frozen=True)
@@ -51,31 +57,56 @@ class Repetition:
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast the pointer goes over the sounds of a turn; pauses do not count."""
+    """How fast the pointer goes over the sounds; pauses do not count."""
 
     symbol: int = 0
+    """Place of the one that is sounding .."""
+    is_sound: bool = False
     lasted: int = 0
-    """Units of ``symbol`` so far."""
-    sounds: int = 0
-    """Sounds that have ended .."""
-    units: int = 0
-    """.. and how many units they lasted."""
+    """.. and its units so far."""
     recent: tuple[int, ...] = ()
-    """Units of the last of them."""
+    """Units of the sounds that ended last, as many as tell enough."""
+    is_pardoned: bool = False
+    """A fault was heard, and those before it are forgotten."""
 
-    def push(self, symbol: int, is_sound: Sequence[bool], drag_sounds: int) -> "Pace":
+    def push(self, symbol: int, is_sound: bool, fewest_sounds: int) -> "Pace":
         """With one more unit, on ``symbol``."""
         if symbol == self.symbol:
             return replace(self, lasted=self.lasted + 1)
-        if not is_sound[self.symbol]:
-            return replace(self, symbol=symbol, lasted=1)
-        recent = (*self.recent, self.lasted)[-drag_sounds:]
-        return Pace(symbol, 1, self.sounds + 1, self.units + self.lasted, recent)
+        recent = (*self.recent, self.lasted)[-fewest_sounds:] if self.is_sound else self.recent
+        return Pace(symbol, is_sound, 1, recent, self.is_pardoned and len(recent) < fewest_sounds)
 
-    def fault(self, guards: GuardSettings, unit_ms: float, total: int) -> Fault | None:
-        """What is wrong, in a turn of ``total`` sounds."""
-        is_known = self.sounds >= min(guards.fewest_sounds, total) > 0
-        if is_known and self.units * unit_ms < guards.fewest_ms_per_sound * self.sounds:
-            return Fault.DUD
+    def fault(self, guards: GuardSettings, unit_ms: float, total: float = math.inf) -> Fault | None:
+        """What is wrong, in a text of ``total`` sounds, if that is known."""
+        fewest = guards.fewest_again if self.is_pardoned else guards.fewest_sounds
+        is_known = len(self.recent) >= min(fewest, total) > 0
+        if is_known and sum(self.recent) * unit_ms < guards.fewest_ms_per_sound * len(self.recent):
+            return Fault.HURRIED
         dragged_ms = guards.most_ms_per_sound * guards.drag_sounds
-        return Fault.RUNAWAY if sum(self.recent) * unit_ms > dragged_ms else None
+        return Fault.RUNAWAY if sum(self.recent[-guards.drag_sounds :]) * unit_ms > dragged_ms else None
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What the guards know of speech whose pointer is known: its pace, and whether it stands still over sounds."""
+
+    pace: Pace = Pace()
+    repetition: Repetition = Repetition()
+
+    def push(self, codes: tuple[int, ...], is_sounding: bool, guards: GuardSettings) -> "Watch":
+        """With one more frame; one of a pause may be as the frame before."""
+        seen = self.repetition.push(codes, guards.longest_cycle) if is_sounding else Repetition()
+        return replace(self, repetition=seen)
+
+    def move(self, symbol: int, is_sound: bool, guards: GuardSettings) -> "Watch":
+        """With one more unit for which the pointer is on ``symbol``."""
+        return replace(self, pace=self.pace.push(symbol, is_sound, guards.fewest_sounds))
+
+    def pardon(self) -> "Watch":
+        """The pace so far is judged no more. Repetition is: it ends with the first frame that is new."""
+        return replace(self, pace=replace(self.pace, recent=(), is_pardoned=True))
+
+    def fault(self, guards: GuardSettings, unit_ms: float, frame_ms: float, total: float) -> Fault | None:
+        """What is wrong; see ``Pace.fault``."""
+        is_stuck = self.repetition.frames * frame_ms >= guards.most_repeated_ms
+        return Fault.RUNAWAY if is_stuck else self.pace.fault(guards, unit_ms, total)

@@ -14,7 +14,7 @@ from engine.core import WordTiming
 from engine.sampler import TrailingClick
 from engine.streams.aligned import AlignedSettings, AlignedStream
 from engine.streams.base import Fault, Frame, Guide, Spoken
-from engine.streams.guards import GuardSettings, Pace, Repetition
+from engine.streams.guards import GuardSettings, Repetition
 from engine.text.words import Kind, SpokenWord
 
 
@@ -41,6 +41,9 @@ class TurnSpeech(Protocol):
 
     def accept(self, frame: Frame) -> Spoken:
         """Take a frame in, or the end of the turn; gives what is to be heard now and words with their times."""
+
+    def pardon(self) -> None:
+        """See ``TextStream``."""
 
     def copy(self) -> "TurnSpeech":
         """An independent copy."""
@@ -109,7 +112,7 @@ class GuessedTurn:
         if frame.is_end:
             self._click.end()
             self.is_over = self.is_closed = True
-            return Spoken(words=self._times(self._heard), fault=None if self._heard >= self._fewest else Fault.DUD)
+            return Spoken(words=self._times(self._heard), fault=None if self._heard >= self._fewest else Fault.SHORT)
         self._made += 1
         self._repetition = self._repetition.push(frame.codes, self._guards.longest_cycle)
         is_stuck = self._repetition.frames * self._settings.frame_ms >= self._guards.most_repeated_ms
@@ -119,7 +122,11 @@ class GuessedTurn:
             heard += self._click.stop()
         self._heard += len(heard)
         words = self._times(self._heard) if self.is_over else self._expected_words()
-        return Spoken(tuple(heard), words, Fault.RUNAWAY if self.is_over else None)
+        fault = Fault.RUNAWAY if self.is_over else None
+        return Spoken(tuple(heard), words, fault, self._guards.most_silent_ms)
+
+    def pardon(self) -> None:
+        """Nothing: repetition ends with the first frame that is new, and the length is that of the whole turn."""
 
     def copy(self) -> "GuessedTurn":
         """An independent copy."""
@@ -158,16 +165,13 @@ class AlignedTurn:
         self, settings: AlignedSettings, words: Sequence[SpokenWord], guards: GuardSettings | None = None
     ) -> None:
         self.is_closed = False
-        self._guards, self._pace = guards or GuardSettings(), Pace()
-        self._stream = AlignedStream(settings)
+        self._stream = AlignedStream(settings, guards)
         self._sounding = [0]
         """Words with a sound among the first n, by n."""
         for word in words:
             self._stream.add([word])
             self._sounding.append(self._stream.sounding_words)
         self._stream.finish()
-        self._is_sound = self._stream.sounds
-        self._sounds = sum(self._is_sound)
 
     @property
     def is_over(self) -> bool:
@@ -192,11 +196,11 @@ class AlignedTurn:
         if frame.is_end:
             self.is_closed = True
             return Spoken()
-        said = self._stream.accept(frame)
-        # The pointer is a frame ahead of the sound, so a short turn may be judged before any of it is given out.
-        for symbol in self._stream.pointer:
-            self._pace = self._pace.push(symbol, self._is_sound, self._guards.drag_sounds)
-        return replace(said, fault=self._pace.fault(self._guards, self._stream.settings.unit_ms, self._sounds))
+        return self._stream.accept(frame)
+
+    def pardon(self) -> None:
+        """See ``TextStream``."""
+        self._stream.pardon()
 
     def copy(self) -> "AlignedTurn":
         """An independent copy."""

@@ -253,7 +253,14 @@ class TurnStream:
             if now.is_guess and self._guessing:
                 self._place = replace(self._place, guess_words=self._guessing.fewest_words)
             self._leave_turn(speech.is_closed)
-        return Spoken(said.frames, tuple(words), said.fault)
+        return replace(said, words=tuple(words))
+
+    def pardon(self) -> None:
+        """See ``TextStream``."""
+        if self._place.speech is not None:
+            speech = self._place.speech.copy()
+            speech.pardon()
+            self._place = replace(self._place, speech=speech)
 
     @property
     def is_resting(self) -> bool:

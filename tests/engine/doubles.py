@@ -291,7 +291,7 @@ def stage(
 ) -> Stage:
     """An engine on the mock decoder; with ``guessing``, in turns that see their own symbols.
 
-    Without ``guards``, no turn is too short: the mock decoder draws the ends of turns without a thought.
+    Without ``guards``, no turn is too short and no pace too fast: the mock decoder draws them without a thought.
     """
     config = small_config(is_aligned or guessing is not None)
     decoder, codec, clock = MockDecoder(config), SumCodec(), FakeClock()
@@ -303,14 +303,14 @@ def stage(
         prefixes[name] = VoicePrefix(rows, index=i)
 
     def make_stream(utterance: Utterance) -> TextStream:
+        judge = guards or GuardSettings(fewest_ms_per_character=0, fewest_ms_per_sound=0)
         settings = AlignedSettings(symbols=SYMBOLS, look_behind=2, look_ahead=4)
         if guessing is not None:
             settings = replace(settings, end_frames=6)
             cutter = ClauseCutter(Policy.CLAUSE)
             return TurnStream(50, cutter, partial(AlignedTurn, settings), render_phonemes, prompt, guessing)
         if is_aligned:
-            return AlignedStream(settings)
-        judge = guards or GuardSettings(fewest_ms_per_character=0)
+            return AlignedStream(settings, judge)
         open_turn = partial(GuessedTurn, TurnSettings(frame_ms=50), guards=judge)
         return TurnStream(50, ClauseCutter(utterance.policy), open_turn, render_phonemes, prompt)
 
