@@ -7,7 +7,6 @@ the client library finds out what differs, and the server replaces what was not 
 import argparse
 import asyncio
 import json
-import os
 import re
 import sys
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -15,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clients.commands.listener import Listener
+from clients.commands.program import add_server, make_parser, run_program
 from clients.commands.sinks import open_sink
 from clients.commands.text_source import read_text
-from clients.sdk import ClientError, Context, DoneEvent, HeardReport, RevisedEvent, Word, WordsEvent, connect
+from clients.sdk import Context, DoneEvent, HeardReport, RevisedEvent, Word, WordsEvent, connect
 
-EXIT_OK, EXIT_FAILED = 0, 1
 DEFAULT_FILE = Path("captions.wav")
 CUE_CHARACTERS = 42
 """Longest line of a cue, as broadcasters have it."""
@@ -50,6 +49,10 @@ _TIMES = re.compile(r"(?:(\d+):)?(\d\d):(\d\d)[,.](\d{3})\s*-->")
 _TAG = re.compile(r"<[^>]*>")
 
 
+class CaptionError(ValueError):
+    """What should be captions is none."""
+
+
 @dataclass(frozen=True)
 class Caption:
     """One state of the caption that is being written; ``is_final``: the next one is another."""
@@ -77,36 +80,19 @@ class Track:
 def main(argv: list[str]) -> int:
     """Run the command; returns its exit status."""
     arguments = parser().parse_args(argv)
-    status = EXIT_OK
-    try:
-        asyncio.run(_run(arguments))
-    except* (ClientError, OSError, ValueError) as errors:
-        print(f"footlights: {_first(errors)}", file=sys.stderr)
-        status = EXIT_FAILED
-    return status
+    return run_program(_run(arguments), CaptionError)
 
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of ``footlights captions``."""
-    made = argparse.ArgumentParser(
-        prog="footlights captions",
-        description="Speak live captions while they are still being corrected.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    server = os.environ.get("FOOTLIGHTS_SERVER", "ws://127.0.0.1:8060")
+    made = make_parser("captions", "Speak live captions while they are still being corrected.", EPILOG)
     made.add_argument("--replay", metavar="FILE", type=Path, help="an .srt or .vtt file in place of standard input")
     made.add_argument("-o", "--output", metavar="FILE", type=Path, help="write a WAV file, in real time")
     made.add_argument("--vtt", metavar="FILE", type=Path, help="write what was spoken, with word times")
     made.add_argument("--max-lag", metavar="S", type=float, help="leave text out rather than fall further behind")
     made.add_argument("-v", "--voice", help="voice; default: the server's")
-    made.add_argument("-s", "--server", metavar="URL", default=server, help="a running server; default: %(default)s")
-    made.add_argument("--api-key", metavar="KEY", default=os.environ.get("FOOTLIGHTS_API_KEY"), help="of that server")
+    add_server(made)
     return made
-
-
-def _first(error: BaseException) -> BaseException:
-    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 async def _run(arguments: argparse.Namespace) -> None:
@@ -177,21 +163,25 @@ def parse_line(line: str) -> Caption:
     """The caption of a line of JSON.
 
     Raises:
-        ValueError: it is none.
+        CaptionError: it is none.
     """
     try:
         body = json.loads(line)
         text, is_final = body["text"], body.get("final", False)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f'not a caption: {line.strip()[:60]!r}; wanted: {{"text": "..", "final": true}}') from error
+        raise CaptionError(f'not a caption: {line.strip()[:60]!r}; wanted: {{"text": "..", "final": true}}') from error
     if not isinstance(text, str) or not isinstance(is_final, bool):
-        raise ValueError(f"not a caption: {line.strip()[:60]!r}; text is a string, final is true or false")
+        raise CaptionError(f"not a caption: {line.strip()[:60]!r}; text is a string, final is true or false")
     return Caption(text, is_final)
 
 
 async def _replay(path: Path) -> AsyncIterator[Caption]:
     """The cues of a subtitle file at their times."""
-    cues = parse_cues(await asyncio.to_thread(path.read_text, encoding="utf-8-sig"))
+    data = await asyncio.to_thread(path.read_bytes)
+    try:
+        cues = parse_cues(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise CaptionError(f"{path} is not UTF-8: {error}") from error
     loop = asyncio.get_running_loop()
     started_s = loop.time()
     for start_s, text in cues:
@@ -203,7 +193,7 @@ def parse_cues(text: str) -> list[tuple[float, str]]:
     """Start (s) and text of each cue of an SRT or WebVTT file, without its tags.
 
     Raises:
-        ValueError: there is none.
+        CaptionError: there is none.
     """
     cues = []
     for block in re.split(r"\n\s*\n", text.replace("\r\n", "\n")):
@@ -217,7 +207,7 @@ def parse_cues(text: str) -> list[tuple[float, str]]:
         said = " ".join(_TAG.sub("", line).strip() for line in lines[at + 1 :])
         cues.append((3600 * hours + 60 * minutes + seconds + thousandths / 1000, said))
     if not cues:
-        raise ValueError("no cues: is it an .srt or .vtt file?")
+        raise CaptionError("no cues: is it an .srt or .vtt file?")
     return cues
 
 

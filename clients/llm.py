@@ -13,11 +13,11 @@ from pathlib import Path
 
 from clients.commands.chat_source import ChatError, ChatSource, OpenAIChat, RecordedChat, Turn
 from clients.commands.listener import Listener
+from clients.commands.program import EXIT_USAGE, add_server, make_parser, run_program
 from clients.commands.sinks import Sink, open_sink
 from clients.commands.text_source import read_text
-from clients.sdk import ClientError, Context, DoneEvent, HeardReport, Session, connect
+from clients.sdk import Context, DoneEvent, HeardReport, Session, connect
 
-EXIT_OK, EXIT_FAILED = 0, 1
 DEFAULT_FILE = Path("answer.wav")
 FLUSH_AFTER_S = 0.3
 SYSTEM = "Your answers are spoken. Be brief, and write as people talk: no lists, no headings, no markdown."
@@ -87,24 +87,13 @@ def main(argv: list[str]) -> int:
     arguments = parser().parse_args(argv)
     if arguments.recorded is None and arguments.model is None:
         print("footlights llm: --model names the language model (or --recorded a file)", file=sys.stderr)
-        return 2
-    try:
-        asyncio.run(_run(arguments))
-    except (ClientError, ChatError, OSError) as error:
-        cause = error.__cause__ if isinstance(error.__cause__, ChatError) else error
-        print(f"footlights: {cause}", file=sys.stderr)
-        return EXIT_FAILED
-    return EXIT_OK
+        return EXIT_USAGE
+    return run_program(_run(arguments), ChatError)
 
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of ``footlights llm``."""
-    made = argparse.ArgumentParser(
-        prog="footlights llm",
-        description="Speak what a language model writes, while it writes.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = make_parser("llm", "Speak what a language model writes, while it writes.", EPILOG)
     environment = os.environ.get
     made.add_argument("question", nargs="*", help="one question; without it, lines from standard input")
     url = environment("OPENAI_BASE_URL", "http://127.0.0.1:11434/v1")
@@ -115,9 +104,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--recorded", metavar="FILE", type=Path, help="a recorded stream in place of a language model")
     made.add_argument("-o", "--output", metavar="FILE", type=Path, help="write a WAV file, in real time")
     made.add_argument("-v", "--voice", help="voice; default: the server's")
-    server = environment("FOOTLIGHTS_SERVER", "ws://127.0.0.1:8060")
-    made.add_argument("-s", "--server", metavar="URL", default=server, help="a running server; default: %(default)s")
-    made.add_argument("--api-key", metavar="KEY", default=environment("FOOTLIGHTS_API_KEY"), help="of that server")
+    add_server(made)
     return made
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clients.commands.ask_explain import ask
+from clients.commands.program import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, add_server, advice, make_parser
 from clients.commands.reading_table import table
 from clients.commands.sinks import NoSpeakersError, RawStream, Sink, Speakers, WavFile
 from clients.commands.speaking import Figures, Speaking
@@ -28,7 +29,6 @@ from clients.sdk import (
 )
 from realtime.protocol import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 
-EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 RAW = "-"
 DEFAULT_FILE = Path("footlights.wav")
 
@@ -76,20 +76,12 @@ def main(argv: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of ``footlights say``."""
-    made = argparse.ArgumentParser(
-        prog="footlights say",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = make_parser("say", DESCRIPTION, EPILOG)
     made.add_argument("text", nargs="*", help="what to say; without it, or as '-', standard input is read")
     made.add_argument("-v", "--voice", help="one of --list-voices")
     made.add_argument("-o", "--output", metavar="FILE", type=_output, help="write a WAV file; '-': raw pcm to stdout")
     made.add_argument("-r", "--rate", metavar="HZ", type=_rate, help="sample rate; default: the model's own")
-    made.add_argument(
-        "-s", "--server", metavar="URL", default=os.environ.get("FOOTLIGHTS_SERVER"), help="a running server"
-    )
-    made.add_argument("--api-key", metavar="KEY", default=os.environ.get("FOOTLIGHTS_API_KEY"), help="of that server")
+    add_server(made, default=None)
     made.add_argument("--config", metavar="FILE", help="configuration of `footlights serve`; not with --server")
     made.add_argument(
         "--model",
@@ -263,12 +255,11 @@ def _summary(figures: Figures, *, is_whole: bool) -> str:
 
 
 def _advice(error: ClientError, arguments: argparse.Namespace) -> str:
-    match error:
-        case AuthenticationError():
-            return "\nGive the key with --api-key or in FOOTLIGHTS_API_KEY."
-        case ConnectError() if arguments.server is not None:
-            return "\nStart a server with `footlights serve`, or leave out --server to speak without one."
-    return "\nIt may work if you try again." if error.retryable else ""
+    if isinstance(error, ConnectError) and not isinstance(error, AuthenticationError):
+        if arguments.server is None:
+            return ""
+        return "\nStart a server with `footlights serve`, or leave out --server to speak without one."
+    return advice(error)
 
 
 def _text(arguments: argparse.Namespace) -> str | None:

@@ -1,12 +1,12 @@
 """``footlights voice``: voices made of recordings, on a server or in a model's folder."""
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clients.commands.program import EXIT_FAILED, EXIT_OK, add_server, make_parser, tell
 from clients.sdk.errors import ClientError
 from clients.sdk.voices import Voice, add_voice, list_voices, remove_voice
 from realtime.protocol import CONSENT_NOTICE, MAX_RECORDING_BYTES
@@ -14,7 +14,6 @@ from realtime.protocol import CONSENT_NOTICE, MAX_RECORDING_BYTES
 if TYPE_CHECKING:
     from engine.voices.local import Place
 
-EXIT_OK, EXIT_FAILED = 0, 1
 DESCRIPTION = "Make voices of recordings, list them, remove them."
 EPILOG = f"""\
 examples:
@@ -44,23 +43,15 @@ def main(argv: list[str]) -> int:
             arguments.server = None
         return ACTIONS[arguments.action](arguments)
     except (ClientError, FootlightsError, OSError) as error:
-        print(f"footlights: {error}", file=sys.stderr)
+        tell(error)
         return EXIT_FAILED
 
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of ``footlights voice``."""
-    made = argparse.ArgumentParser(
-        prog="footlights voice",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = make_parser("voice", DESCRIPTION, EPILOG)
     place = argparse.ArgumentParser(add_help=False)
-    place.add_argument(
-        "-s", "--server", metavar="URL", default=os.environ.get("FOOTLIGHTS_SERVER"), help="a running server"
-    )
-    place.add_argument("--api-key", metavar="KEY", default=os.environ.get("FOOTLIGHTS_API_KEY"), help="of that server")
+    add_server(place, default=None)
     place.add_argument(
         "--model", metavar="FOLDER", help="checkpoint folder, or ORG/NAME on the hub; its files are changed, no server"
     )

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,11 +10,11 @@ from pathlib import Path
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
+from clients.commands.program import add_server, make_parser, run_program
 from clients.npc.performance import Performance
 from clients.npc.scene import SceneError, load_scene
 from clients.sdk import ClientError, connect
 
-EXIT_OK, EXIT_FAILED = 0, 1
 FOLDER = Path(__file__).parent
 TAVERN = FOLDER / "tavern.json"
 EPILOG = f"""\
@@ -48,33 +47,24 @@ examples:
 def main(argv: list[str]) -> int:
     """Run the command; returns its exit status."""
     arguments = parser().parse_args(argv)
-    try:
-        load_scene(arguments.scene)
-        asyncio.run(_run(arguments))
-    except (SceneError, OSError, ClientError) as error:
-        print(f"footlights: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    return EXIT_OK
+    return run_program(_run(arguments), SceneError)
 
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of ``footlights npc``."""
-    made = argparse.ArgumentParser(
-        prog="footlights npc",
-        description="A dialogue server for games: several characters who fall silent when the player acts.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    made = make_parser(
+        "npc", "A dialogue server for games: several characters who fall silent when the player acts.", EPILOG
     )
     made.add_argument("--scene", metavar="FILE", type=Path, default=TAVERN, help="who there is; default: a tavern")
     made.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
     made.add_argument("--port", type=int, default=8061, help="default: %(default)s")
-    server = os.environ.get("FOOTLIGHTS_SERVER", "ws://127.0.0.1:8060")
-    made.add_argument("-s", "--server", metavar="URL", default=server, help="the speech; default: %(default)s")
-    made.add_argument("--api-key", metavar="KEY", default=os.environ.get("FOOTLIGHTS_API_KEY"), help="of that server")
+    add_server(made)
     return made
 
 
 async def _run(arguments: argparse.Namespace) -> None:
+    # For its errors: each game gets a scene of its own.
+    load_scene(arguments.scene)
     async with dialogue_server(
         arguments.server, arguments.scene, arguments.host, arguments.port, arguments.api_key
     ) as port:

@@ -17,6 +17,7 @@ import pytest
 
 from clients.cli import COMMANDS, main
 from clients.commands import say
+from clients.commands.program import EXIT_USAGE
 from clients.commands.sinks import WavFile
 from tests.clients.conftest import FAKE_ENGINE
 from tests.realtime.fake_engine import SAMPLE_RATE, tone
@@ -363,7 +364,7 @@ def test_an_unknown_voice(call: Call, server: str) -> None:
 def test_wrong_arguments(arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["say", *arguments])
-    assert caught.value.code == say.EXIT_USAGE
+    assert caught.value.code == EXIT_USAGE
     assert expected in capsys.readouterr().err
 
 
