@@ -56,6 +56,8 @@ class Utterance:
     text_format: TextFormat = TextFormat.MARKDOWN
     lexicon: tuple[LexiconEntry, ...] = ()
     """Before those of the server."""
+    speed: float = 1.0
+    """How much faster than usual it is spoken, at the same pitch, within ``ModelInfo.speeds``."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +203,8 @@ class Tally:
     """Frames that were made and then thrown away; not among ``EngineStats.frames``."""
     withdrawn_guesses: int = 0
     """Turns begun on a guess that nobody had heard when there was much more to say, and that were begun anew."""
+    spliced_guesses: int = 0
+    """Turns begun on a guess that were taken back to a pause, to go on from there with more to say."""
     duds: int = 0
     """Speech without a sound, or too fast or too short for its text."""
     runaways: int = 0
@@ -273,8 +277,10 @@ class ModelInfo:
     """Whether a voice can be made of recordings."""
     cloned: tuple[ClonedVoice, ...] = ()
     """Voices made of recordings, those included that cannot be used and so are not in ``voices``."""
+    speeds: tuple[float, float] = (1.0, 1.0)
+    """The slowest and the fastest it speaks, at the same pitch."""
 
     @property
     def frame_ms(self) -> float:
-        """Length of one frame in milliseconds."""
+        """Length of one frame in milliseconds, at speed 1."""
         return 1000 * self.samples_per_frame / self.sample_rate

@@ -87,6 +87,14 @@ class Resume:
 
 
 @dataclass(frozen=True)
+class Hurry:
+    """Speak from now on ``speed`` times as fast as the text asks for: the speech is behind it."""
+
+    utterance_id: str
+    speed: float
+
+
+@dataclass(frozen=True)
 class AddVoice:
     """Make a voice of recordings; a `VoiceAnswer` of that ``request`` follows, seconds later."""
 
@@ -134,7 +142,7 @@ class Stop:
 
 
 VoiceCommand = AddVoice | RemoveVoice | LookAtVoices
-Command = Add | AppendText | Revise | Flush | Finish | Abort | Pause | Resume | Explain
+Command = Add | AppendText | Revise | Flush | Finish | Abort | Pause | Resume | Hurry | Explain
 
 STALE = "stale"
 """Code of a revision whose ``length`` was another: to be made anew."""

@@ -1,5 +1,6 @@
 """One context of a session: its text, its audio so far, its words, and the account of what was heard."""
 
+import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from engine.core import AudioChunk, Revised, WordTiming
 from realtime.audio import MessageCutter, PcmStream, silence
 from realtime.draft import Draft
 from realtime.heard import clinging_end, heard_characters
-from realtime.lag import AIM, ms_per_character, skip_target
+from realtime.lag import AIM, HURRY_FROM, MOST_HURRY, hurry, ms_per_character, skip_target
 from realtime.playout import Playout
 from realtime.protocol import AudioMessage, Precision
 
@@ -61,8 +62,12 @@ class Context:
         """Has the engine spoken all of it?"""
         self.has_audio_started = False
         self.max_lag_ms: float | None = None
+        self.may_hurry = False
+        """Is it spoken faster before anything is left out?"""
+        self.hurry = 1.0
+        """How much faster than asked for it is spoken."""
         self.lag_ms = 0.0
-        """When it was last skipped."""
+        """When something was last done about it."""
         self.revisions = 0
         """Asked for by the client."""
         self.revisions_taken = 0
@@ -80,6 +85,8 @@ class Context:
         self._pcm = PcmStream(model_rate, output_rate)
         self._cutter = MessageCutter(output_rate)
         self._model_samples = 0
+        self._saved_ms = 0.0
+        """How much longer the audio would be without any hurry."""
         self._samples = 0
         self._words: dict[int, WordTiming] = {}
         """By first character: a word that comes again has its exact times now."""
@@ -134,6 +141,7 @@ class Context:
         """The messages that this chunk completes."""
         assert self.is_next(chunk), (chunk.first_sample, self._model_samples)
         self._model_samples += len(chunk.samples)
+        self._saved_ms += (self.hurry - 1) * 1000 * len(chunk.samples) / self._model_rate
         self._learn(chunk.words)
         # No revision changes what has been heard.
         self._pcm.forget(int(self.playout.heard_ms(now_s) * self._model_rate / 1000))
@@ -158,7 +166,9 @@ class Context:
         from_ms = 1000 * event.from_sample / self._model_rate
         words, self._words, self._last_word = self._words.values(), {}, None
         self._learn(word for word in words if word.char_start < event.kept_to and word.start_ms < from_ms)
-        self._model_samples = min(self._model_samples, event.from_sample)
+        if event.from_sample < self._model_samples:
+            self._saved_ms *= event.from_sample / self._model_samples
+            self._model_samples = event.from_sample
         position = self._pcm.rewind(event.from_sample)
         self._cutter.rewind(max(0, position - self._samples))
         void_ms = max(0.0, 1000 * (self._samples - position) / self._output_rate)
@@ -198,19 +208,42 @@ class Context:
         """
         if self.max_lag_ms is None or self.draft.is_waiting:
             return None
-        last = self._last_word
-        spoken_to, spoken_ms = (last.char_end, last.end_ms) if last is not None else (0, 0.0)
-        pace_ms = ms_per_character(spoken_ms, spoken_to)
-        ahead_ms = self.playout.queued_ms - self.playout.bound_ms(now_s)
-        self.lag_ms = ahead_ms + pace_ms * (self.draft.spoken_length - spoken_to)
-        if self.lag_ms <= self.max_lag_ms:
+        ahead_ms, pace_ms, characters = self._backlog(now_s)
+        if self.may_hurry:
+            pace_ms /= MOST_HURRY
+        lag_ms = ahead_ms + pace_ms * characters
+        if lag_ms <= self.max_lag_ms:
             return None
+        self.lag_ms = lag_ms
         fixed_ms = self.playout.bound_ms(now_s) + margin_ms
         begun = [word.char_end for word in self._words.values() if word.start_ms < fixed_ms]
         spoken_start = clinging_end(self.draft.spoken, [*self._words.values()], max(begun, default=0))
         start = self.draft.of_client(spoken_start)
         target = skip_target(self.draft.text, start, int(AIM * self.max_lag_ms / pace_ms))
         return None if target is None else Skip(spoken_start, target)
+
+    def change_hurry(self, now_s: float) -> bool:
+        """Adapts `hurry` to the lag, where it may; whether that changed it."""
+        if not self.may_hurry or self.max_lag_ms is None or self.draft.is_waiting:
+            return False
+        ahead_ms, pace_ms, characters = self._backlog(now_s)
+        lag_ms, before = ahead_ms + pace_ms * characters, self.hurry
+        self.hurry = hurry(lag_ms, self.max_lag_ms, before)
+        if self.hurry != before:
+            self.lag_ms = lag_ms
+        return self.hurry != before
+
+    @property
+    def most_ahead_ms(self) -> float:
+        """Of audio before the listener: what is made already cannot be hurried any more."""
+        return HURRY_FROM * self.max_lag_ms if self.may_hurry and self.max_lag_ms is not None else math.inf
+
+    def _backlog(self, now_s: float) -> tuple[float, float, int]:
+        """Audio (ms) and characters that are still to be heard, and how long a character takes without any hurry."""
+        last = self._last_word
+        spoken_to, spoken_ms = (last.char_end, last.end_ms + self._saved_ms) if last is not None else (0, 0.0)
+        ahead_ms = self.playout.queued_ms - self.playout.bound_ms(now_s)
+        return ahead_ms, ms_per_character(spoken_ms, spoken_to), self.draft.spoken_length - spoken_to
 
     # ------------------------------------------------------------------------------------------ account
 

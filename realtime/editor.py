@@ -1,15 +1,15 @@
-"""Revisions and skips of a session's contexts: when the engine is given them, and what the client is told. No I/O."""
+"""Revisions, skips and haste in a session's contexts: when the engine is asked, what the client is told. No I/O."""
 
 from collections.abc import Callable
 
 from engine.core import Revised
 from realtime.actions import Action, DropAudio, Send, Submit
-from realtime.commands import Command, Revise
+from realtime.commands import Command, Hurry, Revise
 from realtime.context import Context
 from realtime.draft import Outcome
 from realtime.limits import LimitSettings
 from realtime.metrics import Metrics
-from realtime.protocol import AudioDiscard, TextRevised, TextSkipped
+from realtime.protocol import AudioDiscard, SpeedChanged, TextRevised, TextSkipped
 
 
 class Editor:
@@ -47,7 +47,17 @@ class Editor:
         return self._launched(context, commands, from_char) if has_revision else submitted(commands)
 
     def check_lag(self, context: Context) -> list[Action]:
-        """A skip ahead, if the speech is too far behind its text."""
+        """A skip ahead, if the speech is too far behind its text and haste, where it is allowed, does not help."""
+        return self.check_pace(context) + self._check_skip(context)
+
+    def check_pace(self, context: Context) -> list[Action]:
+        """Faster speech or slower, where the context may hurry and its lag has changed."""
+        if not context.change_hurry(self._clock()):
+            return []
+        told = SpeedChanged(context.context_id, context.hurry, round(context.lag_ms, 3))
+        return [Submit(Hurry(context.utterance_id, context.hurry)), Send(told)]
+
+    def _check_skip(self, context: Context) -> list[Action]:
         skip = context.skip(self._clock(), self._limits.revise_margin_ms)
         if skip is None or self.due_s(context) > self._clock():
             return []

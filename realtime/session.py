@@ -56,6 +56,8 @@ from realtime.protocol import (
 )
 from realtime.roster import Roster
 
+LEAST_LEAD_MS = 500.0
+"""Audio a listener may always have before it, however little its speech may lag."""
 RESUME_SHARE = 0.75
 """A context paused for its lead goes on when the lead has fallen to this share of what is allowed."""
 
@@ -183,10 +185,11 @@ class Session:
         language = message.language or self._defaults.language or self._info.languages[0]
         context = self._contexts.make(context_id, voice, self._output_rate)
         context.max_lag_ms = message.max_lag_ms
+        context.may_hurry = message.lag_policy == "speed"
         # Entries of the context come last: of two for a word the later one counts.
         lexicon = (*(self._defaults.lexicon or ()), *(message.lexicon or ()))
         problem = self._unknown_name(voice, language) or lexicon_problem(lexicon, self._info)
-        if problem is None and message.lag_policy == "speed":
+        if problem is None and context.may_hurry and self._info.speeds[1] <= 1:
             problem = ErrorCode.UNSUPPORTED, "this model cannot speak faster; lag_policy 'skip' leaves text out"
         if problem is None and len(self._contexts) >= self._limits.contexts:
             problem = ErrorCode.TOO_MANY_CONTEXTS, f"at most {self._limits.contexts} contexts at a time: end one first"
@@ -204,6 +207,7 @@ class Session:
             Policy(message.policy or self._defaults.policy),
             text_format=TextFormat(message.text_format or self._defaults.text_format),
             lexicon=entries_of(lexicon),
+            speed=message.speed or self._defaults.speed or 1.0,
         )
         actions: list[Action] = [Submit(Add(utterance))]
         return actions + (self._pause(context, "reader") if self._is_congested else [])
@@ -358,7 +362,8 @@ class Session:
                 for word in chunk.words
             )
             actions.append(Send(Words(context.context_id, tuple(words))))
-        return actions + self._audio(context, messages) + self._check_lead(context)
+        actions += self._audio(context, messages) + self._check_lead(context)
+        return actions + self._editor.check_pace(context)
 
     def _finished(self, context: Context, event: Finished) -> list[Action]:
         actions = self._audio_start(context)
@@ -461,7 +466,9 @@ class Session:
 
     def _most_lead_ms(self, context: Context) -> float:
         limits = self._limits
-        return min(limits.lead_ms, limits.revised_lead_ms) if context.is_revisable_often else limits.lead_ms
+        if not context.is_revisable_often:
+            return limits.lead_ms
+        return min(limits.lead_ms, limits.revised_lead_ms, max(LEAST_LEAD_MS, context.most_ahead_ms))
 
     def _pause(self, context: Context, cause: str) -> list[Action]:
         if not self._contexts.live(context.context_id) or cause in context.pause_causes:

@@ -25,6 +25,7 @@ from realtime.commands import (
     Explain,
     Finish,
     Flush,
+    Hurry,
     Imported,
     Pause,
     Probe,
@@ -75,6 +76,9 @@ class EngineLike(VoiceEngine, ExplainEngine, Protocol):
 
     def resume(self, utterance_id: str) -> None:
         """End of a pause."""
+
+    def hurry(self, utterance_id: str, speed: float) -> None:
+        """Speak so much faster than asked for from now on."""
 
     tally: Tally
     """What was done in vain or again so far."""
@@ -274,6 +278,8 @@ def _dispatch(engine: EngineLike, command: Command) -> None:
             engine.pause(utterance_id)
         case Resume(utterance_id):
             engine.resume(utterance_id)
+        case Hurry(utterance_id, speed):
+            engine.hurry(utterance_id, speed)
 
 
 def _try_abort(engine: EngineLike, utterance_id: str) -> None:

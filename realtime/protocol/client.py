@@ -11,8 +11,10 @@ from realtime.protocol.terms import (
     MAX_NAME_CHARACTERS,
     MAX_PRONUNCIATION_CHARACTERS,
     MAX_SAMPLE_RATE,
+    MAX_SPEED,
     MIN_LAG_MS,
     MIN_SAMPLE_RATE,
+    MIN_SPEED,
     Encoding,
     LagPolicy,
     PolicyName,
@@ -58,6 +60,7 @@ class SessionStart:
     policy: PolicyName = "eager"
     text_format: TextFormatName = "markdown"
     lexicon: tuple[Pronunciation, ...] | None = None
+    speed: float | None = bounded(None, low=MIN_SPEED, high=MAX_SPEED)
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ class ContextOpen:
     text_format: TextFormatName | None = None
     lexicon: tuple[Pronunciation, ...] | None = None
     """Before those of the session."""
+    speed: float | None = bounded(None, low=MIN_SPEED, high=MAX_SPEED)
+    """How much faster than usual, at the same pitch."""
 
 
 @dataclass(frozen=True)

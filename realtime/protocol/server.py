@@ -106,6 +106,15 @@ class TextSkipped:
 
 
 @dataclass(frozen=True)
+class SpeedChanged:
+    """The context's lag is ``lag_ms``: what is made from now on is spoken ``speed`` times as fast as asked for."""
+
+    context: str
+    speed: float
+    lag_ms: float
+
+
+@dataclass(frozen=True)
 class Cancelled:
     """Terminal answer to `Cancel`: what was heard. ``spoken + unspoken`` is the text that was appended.
 
@@ -182,6 +191,7 @@ ServerMessage = (
     | AudioDiscard
     | TextRevised
     | TextSkipped
+    | SpeedChanged
     | TextNotice
     | Cancelled
     | Heard
@@ -198,6 +208,7 @@ SERVER_MESSAGES: dict[str, type[ServerMessage]] = {
     "audio.discard": AudioDiscard,
     "text.revised": TextRevised,
     "text.skipped": TextSkipped,
+    "speed.changed": SpeedChanged,
     "text.notice": TextNotice,
     "cancelled": Cancelled,
     "heard": Heard,

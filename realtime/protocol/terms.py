@@ -23,6 +23,7 @@ TextFormatName = Literal["plain", "markdown", "ssml"]
 Precision = Literal["exact", "estimated"]
 LagPolicy = Literal["skip", "speed"]
 MIN_LAG_MS, MAX_LAG_MS = 500, 600_000
+MIN_SPEED, MAX_SPEED = 0.5, 2.0
 
 CONSENT_NOTICE = (
     "Make voices only of people who have agreed to it, and tell listeners that the speech is made by a machine."

@@ -63,6 +63,7 @@ class Voice:
     frames: int = 0
     is_finished: bool = False
     is_paused: bool = False
+    hurry: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class FakeEngine:
 
     def __init__(self, step_s: float = 0.0, frames_per_word: int = 4, warm_s: float = 0.0) -> None:
         time.sleep(warm_s)
-        self.info = ModelInfo("fake", SAMPLE_RATE, SAMPLES_PER_FRAME, "aligned", VOICES)
+        self.info = ModelInfo("fake", SAMPLE_RATE, SAMPLES_PER_FRAME, "aligned", VOICES, speeds=(0.5, 2.0))
         self._step_s = step_s
         self._frames_per_word = frames_per_word
         self._voices: dict[str, Voice] = {}
@@ -173,6 +174,9 @@ class FakeEngine:
     def resume(self, utterance_id: str) -> None:
         self._voice(utterance_id).is_paused = False
 
+    def hurry(self, utterance_id: str, speed: float) -> None:
+        self._voice(utterance_id).hurry = speed
+
     def make_voice(self, name: str, recordings: Iterable[Recording]) -> MadeOfNothing:
         """A recording that begins with ``bad`` is one, ``bug`` is a fault, ``exit`` kills, ``slow`` takes its time."""
         audio = b"".join(recording.audio for recording in recordings)
@@ -238,6 +242,8 @@ class FakeEngine:
         if not any(map(str.isalnum, word)):
             return
         samples = tone(word, voice.utterance.voice, self._frames_per_word)
+        length = round(SAMPLES_PER_FRAME / (voice.utterance.speed * voice.hurry)) * self._frames_per_word
+        samples = np.resize(samples, length)
         start_ms = 1000 * voice.queued_samples / SAMPLE_RATE
         voice.queued_samples += len(samples)
         end_ms = 1000 * voice.queued_samples / SAMPLE_RATE

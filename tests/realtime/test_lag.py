@@ -1,10 +1,13 @@
 """How far speech is behind its text, and what it leaves out."""
 
+from dataclasses import replace
+
 import pytest
 
-from realtime.lag import MS_PER_CHARACTER, ms_per_character, skip_target
+from realtime.commands import Hurry
+from realtime.lag import MOST_HURRY, MS_PER_CHARACTER, hurry, ms_per_character, skip_target
 from realtime.limits import LimitSettings
-from realtime.protocol import ContextOpen, Done, Error, TextEnd, TextSkipped
+from realtime.protocol import ContextOpen, Done, Error, SpeedChanged, TextEnd, TextSkipped
 from tests.realtime.theatre import WORD_MS, Theatre
 
 TEXT = "One two. Three four five six. Seven eight nine."
@@ -31,6 +34,90 @@ def test_the_pace_is_that_of_the_context_once_it_has_one() -> None:
 def test_where_to_go_on(start: int, characters: int, rest: str | None) -> None:
     target = skip_target(TEXT, start, characters)
     assert (None if target is None else TEXT[target:]) == rest
+
+
+@pytest.mark.parametrize(
+    ("lag_ms", "now", "speed"),
+    [
+        (0, 1.0, 1.0),
+        (1000, 1.0, 1.0),
+        (1500, 1.0, 1.2),
+        (2000, 1.0, MOST_HURRY),
+        (60_000, 1.0, MOST_HURRY),
+        (1800, 1.4, 1.4),
+        (1600, 1.4, 1.3),
+        (1500, 1.2, 1.2),
+        (900, 1.1, 1.0),
+        (-5, 1.4, 1.0),
+    ],
+)
+def test_haste_grows_with_the_lag_and_does_not_flutter(lag_ms: float, now: float, speed: float) -> None:
+    assert hurry(lag_ms, 2000, now) == speed
+    assert hurry(lag_ms, 2000, speed) == speed
+
+
+class TestSpeed:
+    def live(self, max_lag_ms: float = 4000) -> Theatre:
+        theatre = Theatre(LimitSettings(revise_every_s=0.0))
+        theatre.send(ContextOpen("main", max_lag_ms=max_lag_ms, lag_policy="speed"))
+        return theatre
+
+    def test_text_that_comes_a_little_too_fast_is_spoken_faster_and_nothing_is_left_out(self) -> None:
+        theatre = self.live()
+        for _ in range(80):
+            theatre.append("w1 ")
+            theatre.work(steps=12)
+            theatre.deliver()
+            theatre.wait(0.85 * WORD_MS / 1000)
+        told = [message for message in theatre.messages if isinstance(message, SpeedChanged)]
+        assert told
+        assert all(1 <= message.speed <= MOST_HURRY and message.lag_ms >= 0 for message in told)
+        # It settles at a pace instead of going up and down.
+        assert len(told) <= 8
+        theatre.send(TextEnd())
+        theatre.settle()
+        seat = theatre.seat()
+        assert seat.skipped == []
+        assert len(seat.words) == 80
+        assert 80 * WORD_MS / MOST_HURRY < seat.ms < 80 * WORD_MS
+        assert isinstance(seat.end, Done)
+
+    def test_what_no_haste_can_catch_up_with_is_left_out(self) -> None:
+        theatre = self.live(2000)
+        theatre.append("w1 w2 w3 ")
+        theatre.work(steps=12)
+        theatre.deliver()
+        theatre.append("w4 " * 60 + "w5. " + "w6 " * 8 + "w7 ")
+        theatre.send(TextEnd())
+        theatre.settle()
+        assert theatre.seat().skipped
+        assert [message.speed for message in theatre.messages if isinstance(message, SpeedChanged)][0] == MOST_HURRY
+        assert theatre.seat().ms < 2 * WORD_MS + 2000
+
+    def test_it_slows_down_again(self) -> None:
+        theatre = self.live(2000)
+        theatre.append("w1 " * 8)
+        theatre.settle()
+        theatre.wait(10)
+        for _ in range(12):
+            theatre.append("w2 ")
+            theatre.work(steps=12)
+            theatre.deliver()
+            theatre.wait(2 * WORD_MS / 1000)
+        told = [message.speed for message in theatre.messages if isinstance(message, SpeedChanged)]
+        assert max(told) > 1
+        assert told[-1] == 1
+        commands = [command.speed for command in theatre.log if isinstance(command, Hurry)]
+        assert commands == told
+
+    def test_a_model_that_cannot_refuses_it_by_name(self) -> None:
+        theatre = Theatre()
+        theatre.session.model_changed(replace(theatre.engine.info, speeds=(1.0, 1.0)))
+        theatre.send(ContextOpen("main", max_lag_ms=1000, lag_policy="speed"))
+        theatre.deliver()
+        error = theatre.seat().end
+        assert isinstance(error, Error)
+        assert (error.code, error.terminal) == ("unsupported", True)
 
 
 class TestSkip:
@@ -83,14 +170,6 @@ class TestSkip:
         theatre.send(TextEnd())
         theatre.settle()
         assert isinstance(theatre.seat().end, Done)
-
-    def test_faster_speech_is_refused_by_name(self) -> None:
-        theatre = Theatre()
-        theatre.send(ContextOpen("main", max_lag_ms=1000, lag_policy="speed"))
-        theatre.deliver()
-        error = theatre.seat().end
-        assert isinstance(error, Error)
-        assert (error.code, error.terminal) == ("unsupported", True)
 
     def test_a_policy_without_a_limit_means_nothing(self) -> None:
         theatre = Theatre()
