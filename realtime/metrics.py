@@ -27,8 +27,9 @@ class Metrics:
         self.engine_revisions = self._counter("engine_revisions", "Revisions carried out by the engine")
         self.discarded_frames = self._counter("discarded_frames", "Frames made and thrown away by the engine")
         self.withdrawn_guesses = self._counter("withdrawn_guesses", "Turns begun too early, unheard, and begun anew")
-        self.speech_faults = self._counter("speech_faults", "Turns that were no speech; kind: dud or runaway", "kind")
-        self.turn_retries = self._counter("turn_retries", "Turns that were no speech and were made again")
+        self.speech_faults = self._counter("speech_faults", "Speech that was none; kind: dud or runaway", "kind")
+        self.heard_faults = self._counter("heard_faults", "Speech that was none and was heard in part, then went on")
+        self.turn_retries = self._counter("turn_retries", "Speech that was none and was made again")
         self.text_characters = self._counter("text_characters", "Characters appended")
         self.audio_seconds = self._counter("audio_seconds", "Audio made for listeners")
         self.underruns = self._counter("underruns", "A listener ran dry; cause: engine, text or reader", "cause")
@@ -61,6 +62,7 @@ class Metrics:
         self.speech_faults.labels("dud").inc(tally.duds)
         self.speech_faults.labels("runaway").inc(tally.runaways)
         self.turn_retries.inc(tally.retries)
+        self.heard_faults.inc(tally.heard_faults)
 
     def render(self) -> bytes:
         """The text exposition of all of them."""

@@ -66,7 +66,9 @@ def test_metrics_of_two_servers_are_apart() -> None:
 def test_what_an_engine_did_again_adds_up() -> None:
     metrics = Metrics()
     before = Tally(retries=1, duds=2)
-    now = Tally(retries=3, revisions=4, discarded_frames=5, withdrawn_guesses=6, duds=9, runaways=8)
+    now = Tally(
+        retries=3, revisions=4, discarded_frames=5, withdrawn_guesses=6, duds=9, runaways=8, heard_faults=7
+    )
     for tally in (before, now.since(before)):
         metrics.add_tally(tally)
     for name, value in {
@@ -75,6 +77,7 @@ def test_what_an_engine_did_again_adds_up() -> None:
         "discarded_frames_total": 5,
         "withdrawn_guesses_total": 6,
         'speech_faults_total{kind="dud"}': 9,
+        "heard_faults_total": 7,
         'speech_faults_total{kind="runaway"}': 8,
     }.items():
         assert f"footlights_{name} {value}.0\n".encode() in metrics.render()
