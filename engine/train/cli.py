@@ -1,6 +1,7 @@
 """``footlights train``: the understudy from nothing, stage by stage. Stop it at any time; it goes on where it was."""
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from engine.errors import FootlightsError
 from engine.train.assets import fetch_teacher
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
+STAGES = "stages.jsonl"
+"""How long each stage took, in ``--work``; a stage that was resumed has several lines."""
 EXAMPLES = """\
 examples:
   footlights train                                  everything, with the defaults of the published model
@@ -21,7 +24,8 @@ examples:
   footlights train --size 384 --work runs/large     a larger model
 
 Stages: teacher (Kokoro-82M reads sentences), analyse (vocoder parameters), codebooks, decoder and codec (the two long
-ones), export. Every stage keeps its results under --work and is skipped or resumed when they are there.
+ones), export, report (curves, hours, coverage, balance of experts, checksums). Every stage keeps its results under
+--work and is skipped or resumed when they are there.
 """
 
 
@@ -55,6 +59,9 @@ def stages(args: argparse.Namespace, model: Path) -> Iterator[Stage]:
     yield _stage("decoder", "loop", *shared, "--out", work / "decoder", "--steps", args.steps, *size)
     trained = ["--training", work / "decoder" / "training.pt", "--codec", work / "codec" / "codec.safetensors"]
     yield _stage("export", "export", *trained, "--out", args.out, *size)
+    logs = ["--decoder-log", work / "decoder" / "log.jsonl", "--codec-log", work / "codec" / "log.jsonl"]
+    made = ["--features", *features, "--quantiser", quantiser, *trained[:2], *logs, "--stages", work / STAGES]
+    yield _stage("report", "report", *made, "--out", work / "report", *size)
 
 
 def _stage(name: str, module: str, *arguments: object) -> Stage:
@@ -98,6 +105,10 @@ def main(argv: list[str]) -> int:
         if status != 0:
             print(f"{stage.name} stopped with status {status}; the same command goes on from here", file=sys.stderr)
             return 1
-        print(f"== {stage.name} done in {(time.monotonic() - started) / 60:.1f} min", flush=True)
+        spent_s = time.monotonic() - started
+        with (args.work / STAGES).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"stage": stage.name, "seconds": round(spent_s, 1)}) + "\n")
+        print(f"== {stage.name} done in {spent_s / 60:.1f} min", flush=True)
+    print(f"How it went: {args.work / 'report' / 'report.md'}")
     print(f'Listen to it: footlights say --model {args.out} "Good evening."')
     return 0

@@ -218,7 +218,7 @@ class CodecTrainer:
         export(self.codec, self.args.out / "codec.safetensors")
 
     def run(self) -> None:
-        """Train to ``--steps``, logging JSON lines."""
+        """Train to ``--steps``, logging JSON lines to ``log.jsonl``."""
         recent: list[dict[str, float]] = []
         started = last = time.monotonic()
         while self.step < self.args.steps:
@@ -228,7 +228,10 @@ class CodecTrainer:
                 entry = {"step": self.step, "seconds": round(time.monotonic() - started, 1)} | {
                     key: round(float(np.mean([r[key] for r in recent if key in r])), 4) for key in keys
                 }
-                print(json.dumps(entry | {"validation": self.validate()}), flush=True)
+                line = json.dumps(entry | {"validation": self.validate()})
+                with (self.args.out / "log.jsonl").open("a") as out:
+                    out.write(line + "\n")
+                print(line, flush=True)
                 recent = []
             if time.monotonic() - last > 120:
                 self.save()

@@ -1,0 +1,202 @@
+"""The report on a training: what it says of a small run folder, made here."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from engine.codec.understudy import CODEBOOK_SIZE, CODEBOOK_STREAMS, NUM_COMPONENTS
+from engine.codec.vocoder import NUM_FEATURES, SUBFRAMES_PER_FRAME
+from engine.model.decoder import Decoder, initialise
+from engine.train import cli, curves, report
+from engine.train.balance import expert_shares, unevenness
+from engine.train.corpus import coverage, hours
+from engine.train.features import SUBFRAMES_PER_UNIT
+from engine.train.quantiser import Quantiser
+from engine.train.recipe import model_config
+from engine.train.texts import is_held_out
+
+HIDDEN, LAYERS = 128, 4
+TEXTS = [f"This is line number {number}." for number in range(60)]
+
+
+def entry(text: str, voice: str = "af_heart", phonemes: str = "ðˈɪs", units: int = 8) -> dict[str, Any]:
+    durations = [2] + [1] * (len(phonemes) - 1) + [units - len(phonemes) - 3, 2]
+    return {"text": text, "voice": voice, "phonemes": phonemes, "durations": durations}
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run as the stages leave it, with a decoder that has learned nothing."""
+    folder = tmp_path_factory.mktemp("run")
+    random, generator = np.random.default_rng(1), torch.Generator().manual_seed(1)
+    (folder / "features").mkdir()
+    lines, position = [], 0
+    for number, text in enumerate(TEXTS):
+        line = entry(text, "am_michael" if number % 3 else "af_heart", units=20)
+        span = {"shard": "shard-0000.flac", "file": "shard-0000.npz", "start": position}
+        position += sum(line["durations"]) * SUBFRAMES_PER_UNIT
+        lines.append(json.dumps(line | span | {"stop": position}))
+    features = random.normal(0, 1, (position, NUM_FEATURES)).astype(np.float16)
+    np.savez(folder / "features" / "shard-0000.npz", features=features)
+    (folder / "features" / "features.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    sizes = {"spectrum": 40 * SUBFRAMES_PER_FRAME, "source": 5 * SUBFRAMES_PER_FRAME}
+    quantiser = Quantiser(
+        {name: torch.zeros(size) for name, size in sizes.items()},
+        {name: torch.randn(NUM_COMPONENTS[name], size, generator=generator) for name, size in sizes.items()},
+        [torch.randn(CODEBOOK_SIZE, NUM_COMPONENTS[s], generator=generator) for s in CODEBOOK_STREAMS],
+    )
+    save_file(quantiser.state_dict(), folder / "quantiser.safetensors")
+    decoder = Decoder(model_config(HIDDEN, LAYERS))
+    initialise(decoder, 1)
+    average = dict(decoder.named_parameters())
+    torch.save({"decoder": decoder.state_dict(), "average": average, "step": 20}, folder / "training.pt")
+    log = [
+        {"step": 10, "seconds": 30.0, "main": 5.0, "codebooks": [6.0, 4.0], "pointer": 1.5}
+        | {"validation": {"main": 5.5, "codebooks": [6.5, 4.5], "pointer": 1.6}},
+        {"step": 20, "seconds": 60.0, "main": 4.0, "codebooks": [5.0, 3.0], "pointer": 1.25}
+        | {"validation": {"main": 4.5, "codebooks": [5.5, 3.5], "pointer": 1.375}},
+    ]
+    (folder / "decoder.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log), encoding="utf-8")
+    stages = [("teacher", 600.0), ("decoder", 1800.0), ("decoder", 1200.0)]
+    (folder / "stages.jsonl").write_text(
+        "".join(json.dumps({"stage": name, "seconds": spent}) + "\n" for name, spent in stages), encoding="utf-8"
+    )
+    return folder
+
+
+def test_the_report_tells_what_happened(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = work / "report"
+    report.main(
+        [
+            *("--features", str(work / "features"), "--quantiser", str(work / "quantiser.safetensors")),
+            *("--training", str(work / "training.pt"), "--decoder-log", str(work / "decoder.jsonl")),
+            *("--codec-log", str(work / "absent.jsonl"), "--stages", str(work / "stages.jsonl")),
+            *("--out", str(out), "--hidden", str(HIDDEN), "--layers", str(LAYERS)),
+        ]
+    )
+    assert str(out / "report.md") in capsys.readouterr().out
+    text = (out / "report.md").read_text(encoding="utf-8")
+    assert "| decoder | 50.0 min |" in text
+    assert "| all | 1.00 h |" in text
+    assert "| decoder: updates alone, all runs | 1.0 min |" in text
+    held_out = sum(map(is_held_out, TEXTS))
+    assert held_out > 0
+    assert f"| all | {60 - held_out} |" in text
+    assert "After 20 updates" in text
+    assert "| main | 4.000 | 4.500 |" in text
+    assert "| codebooks | 4.000 | 4.500 |" in text
+    assert "## Codec\nNo log." in text
+    assert "| layer | expert 0 |" in text
+    assert "| Kokoro-82M, model and voices: the teacher | Apache-2.0 |" in text
+    assert "| `features/features.jsonl` | `" in text
+    assert sorted(path.name for path in out.iterdir()) == ["decoder.svg", "experts.svg", "report.md"]
+    assert all(f"]({name})" in text for name in ("decoder.svg", "experts.svg"))
+
+
+def test_shares_are_those_of_the_routers(work: Path) -> None:
+    quantiser = work / "quantiser.safetensors"
+    arguments = argparse.Namespace(features=[work / "features"], quantiser=quantiser, hidden=HIDDEN, layers=LAYERS)
+    batches = report.held_out_batches(arguments)
+    decoder = Decoder(model_config(HIDDEN, LAYERS))
+    initialise(decoder, 1)
+    with torch.no_grad():
+        for name, parameter in decoder.named_parameters():
+            if name.endswith("router"):
+                parameter.zero_()
+    shares = expert_shares(decoder.eval(), batches)
+    assert shares.shape == (LAYERS, 8)
+    np.testing.assert_allclose(shares.sum(1), 1)
+    # Equal scores: topk takes the same two everywhere.
+    np.testing.assert_allclose(np.sort(shares, axis=1)[:, -2:], 0.5)
+    np.testing.assert_allclose(unevenness(shares), 4)
+
+
+def test_hours_and_held_out_ones_by_voice() -> None:
+    held = next(text for text in TEXTS if is_held_out(text))
+    taught = [text for text in TEXTS if not is_held_out(text)]
+    entries = [entry(held, units=1440), entry(taught[0], units=1440), entry(taught[1], "am_michael", units=2880)]
+    found = hours(entries)
+    assert list(found) == ["am_michael", "af_heart"]
+    assert (found["af_heart"].takes, found["af_heart"].held_out_takes) == (1, 1)
+    assert found["af_heart"].hours == found["af_heart"].held_out_hours == pytest.approx(0.01, rel=0.01)
+    assert found["am_michael"].hours == pytest.approx(0.02, rel=0.01)
+
+
+def test_coverage_counts_what_was_trained_on_alone() -> None:
+    held = next(text for text in TEXTS if is_held_out(text))
+    taught = next(text for text in TEXTS if not is_held_out(text))
+    entries = [entry(held, phonemes="fIt"), *[entry(taught, phonemes="kˈæt")] * 10]
+    found = coverage(entries, ["kˈæt", "kæf", "fIt"])
+    # kæ, æt; æf; fI, It
+    assert (found.pairs, found.heard, found.heard_often) == (5, 2, 2)
+    assert set(found.missing) == {"æf", "fI", "It"}
+
+
+def test_the_lexicon_has_the_pairs_of_english() -> None:
+    from engine.train.corpus import lexicon_words
+
+    found = coverage([], lexicon_words())
+    assert 800 < found.pairs < 3000
+    assert found.heard == 0
+    assert found.missing[0] in ("ən", "ɪŋ", "əl", "st", "ɪn", "ᵊl", "ti", "ɪk", "əɹ")
+
+
+class TestLog:
+    def test_updates_made_again_count_as_made_last_and_other_lines_not_at_all(self, tmp_path: Path) -> None:
+        path = tmp_path / "log.jsonl"
+        lines = [{"step": 1, "seconds": 5.0, "main": 3.0}, {"step": 2, "seconds": 9.0, "main": 2.0}]
+        again = [{"step": 2, "seconds": 4.0, "main": 1.0}, {"step": 3, "seconds": 8.0, "main": 0.5}]
+        path.write_text("10 takes\n" + "".join(json.dumps(line) + "\n" for line in [*lines, *again]))
+        log = curves.read_log(path)
+        assert [entry["main"] for entry in log] == [3.0, 1.0, 0.5]
+        assert curves.seconds(path) == 17.0
+        assert curves.series(log, "main") == ([1, 2, 3], [3.0, 1.0, 0.5])
+        assert curves.series(log, "main", is_held_out=True) == ([], [])
+
+    def test_nothing_yet(self, tmp_path: Path) -> None:
+        assert curves.read_log(tmp_path / "log.jsonl") == []
+        assert curves.seconds(tmp_path / "log.jsonl") == 0
+
+    def test_a_log_without_held_out_speech_is_drawn(self, tmp_path: Path) -> None:
+        curves.draw_losses([{"step": 1, "seconds": 1.0, "cepstra": 2.0, "validation": {}}], tmp_path / "a.svg")
+        curves.draw_losses([{"step": 1, "seconds": 1.0, "cepstra": 2.0, "validation": {}}], tmp_path / "b.svg")
+        assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+        assert "cepstra" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+
+
+def test_the_recipe_ends_with_a_report_whose_arguments_are_understood(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    args = cli.parser().parse_args(["--work", str(tmp_path), "--hours", "0", "--features", str(tmp_path / "f")])
+    last = list(cli.stages(args, tmp_path))[-1]
+    assert last.module == "engine.train.report"
+    given: list[Any] = []
+
+    def gather(arguments: Any) -> None:
+        given.append(arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report, "gather", gather)
+    with pytest.raises(KeyboardInterrupt):
+        report.main(list(last.arguments))
+    assert given[0].features == [tmp_path / "f"]
+    assert given[0].training == tmp_path / "decoder" / "training.pt"
+    assert given[0].codec_log == tmp_path / "codec" / "log.jsonl"
+    assert given[0].stages == tmp_path / "stages.jsonl"
+
+
+def test_times_of_stages_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Done:
+        returncode = 0
+
+    monkeypatch.setattr("engine.train.cli.subprocess.run", lambda command, env: Done())
+    assert cli.main(["--work", str(tmp_path), "--hours", "0", "--features", str(tmp_path)]) == 0
+    lines = [json.loads(line) for line in (tmp_path / cli.STAGES).read_text(encoding="utf-8").splitlines()]
+    assert [line["stage"] for line in lines] == ["codebooks", "codec", "decoder", "export", "report"]
+    assert all(line["seconds"] >= 0 for line in lines)
