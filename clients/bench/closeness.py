@@ -1,7 +1,8 @@
 """How close a quantised model stays to the original: what both predict for the same frames, made by the original."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -44,11 +45,28 @@ class Closeness:
         return {name: vars(agreement) for name, agreement in self.by_head.items()}
 
 
+Differences = Mapping[str, Sequence[float]]
+"""Of one take or many, by prediction: sum of the KL, rows that rank the same first, rows."""
+Recall = Callable[[int, int, Callable[[], Differences]], Differences]
+"""``recall(other, take, find)``: what an earlier run has found of a model and a take (by number), else ``find()``."""
+
+
 class Sums:
     """Adds up agreement take by take."""
 
     def __init__(self) -> None:
         self._sums: dict[str, list[float]] = {}
+
+    @property
+    def differences(self) -> Differences:
+        """Those added so far."""
+        return self._sums
+
+    def include(self, differences: Differences) -> None:
+        """Add what was summed up elsewhere."""
+        for name, values in differences.items():
+            sums = self._sums.get(name, [0.0, 0.0, 0.0])
+            self._sums[name] = [mine + theirs for mine, theirs in zip(sums, values, strict=True)]
 
     def add(self, name: str, original: Tensor, other: Tensor) -> None:
         """Logits [N, V] of one take."""
@@ -63,19 +81,40 @@ class Sums:
         return Closeness({name: Agreement(kl / n, same / n, int(n)) for name, (kl, same, n) in self._sums.items()})
 
 
-@torch.inference_mode()
 def compare(
-    original: Decoder, others: Sequence[Decoder], takes: Sequence[Recorded], advance: Callable[[], None] = lambda: None
+    original: Decoder,
+    others: Sequence[Decoder],
+    takes: Sequence[Recorded],
+    advance: Callable[[], None] = lambda: None,
+    recall: Recall = lambda other, take, find: find(),
 ) -> list[Closeness]:
     """Closeness of each of ``others``, teacher-forced with the frames of ``takes``."""
     sums = [Sums() for _ in others]
-    for take in takes:
-        expected = dict(predictions(original, take))
-        for other, total in zip(others, sums, strict=True):
-            for name, logits in predictions(other, take):
-                total.add(name, expected[name], logits)
+    for number, take in enumerate(takes):
+        for which, (total, find) in enumerate(zip(sums, _comparisons(original, others, take), strict=True)):
+            total.include(recall(which, number, find))
         advance()
     return [total.closeness() for total in sums]
+
+
+def _comparisons(original: Decoder, others: Sequence[Decoder], take: Recorded) -> Iterator[Callable[[], Differences]]:
+    """For each of ``others``, what finds its differences; the original predicts once, if at all."""
+
+    @cache
+    @torch.inference_mode()
+    def expected() -> dict[str, Tensor]:
+        return dict(predictions(original, take))
+
+    for other in others:
+
+        @torch.inference_mode()
+        def find(other: Decoder = other) -> Differences:
+            sums = Sums()
+            for name, logits in predictions(other, take):
+                sums.add(name, expected()[name], logits)
+            return sums.differences
+
+        yield find
 
 
 def predictions(decoder: Decoder, take: Recorded) -> Iterator[tuple[str, Tensor]]:

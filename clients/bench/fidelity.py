@@ -1,29 +1,26 @@
 """``footlights quality``: quantised models against the original: predictions, sound, cost."""
 
 import argparse
-import statistics
+import dataclasses
+import hashlib
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
 from clients.bench.environment import one_thread
+from engine.command import EXIT_INTERRUPTED, run_command
 
 if TYPE_CHECKING:
     import torch
 
-    from clients.bench.closeness import Closeness
+    from clients.bench.closeness import Closeness, Differences
     from clients.bench.judges import Judges
-    from clients.bench.quality import Quality
-    from clients.bench.speakers import SpeakerJudge, Takes
-    from clients.bench.spread import Estimate
-    from clients.bench.takes import Take
-    from engine.engine import Engine
+    from clients.bench.speakers import SpeakerJudge
+    from clients.bench.store import Store
+    from clients.bench.variants import Sounded, Variant
+    from engine.quant.takes import Recorded
 
-EXIT_OK, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
 TAKES = 24
 STANDARD = {
     "int8": ["--experts", "8"],
@@ -47,6 +44,8 @@ KL and agreement: both models are given the frames that the original made. WER, 
 reads the sentences itself (needs what `footlights bench setup` fetches; left out where it is missing). Speaker: cosine
 of a take with the original's takes of other sentences in the same voice; for the original, too. Times are of the
 processor, sentence by sentence in turn, so that a busy machine is busy for all.
+
+What is measured is kept in the folder of the results, take by take: an interrupted run goes on where it was.
 """
 
 
@@ -62,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--sentences", type=int, default=TAKES, metavar="N", help=f"each model reads them ({TAKES})")
     made.add_argument("--seed", type=int, default=1, help="of the sampler (1)")
     made.add_argument("--no-judges", action="store_true", help="predictions and speed alone")
+    made.add_argument("--fresh", action="store_true", help="forget what earlier runs measured")
     made.add_argument("--out", type=Path, default=Path("runs/quality"), metavar="FOLDER", help="results go there")
     return made
 
@@ -70,85 +70,16 @@ def main(argv: list[str]) -> int:
     """Compare; returns the exit status."""
     arguments = parser().parse_args(argv)
     one_thread()
-    from engine.errors import FootlightsError
-
-    try:
-        _run(arguments)
-    except FootlightsError as error:
-        print(f"footlights quality: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    except KeyboardInterrupt:
-        print("footlights quality: stopped", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    return EXIT_OK
-
-
-@dataclass
-class Variant:
-    """One model in one precision; also a ``Reader`` of the bench."""
-
-    name: str
-    engine: "Engine"
-    weight_bytes: int
-    voices: tuple[str, ...]
-    closeness: "Closeness | None" = None
-    """None: it is the original."""
-    quality: "Quality | None" = None
-    wer_above: "Estimate | None" = None
-    """WER minus that of the original, sentence by sentence."""
-    likeness: "Estimate | None" = None
-    """Of its takes to the voices of the original."""
-    cpu_ms: list[float] = field(default_factory=list)
-    """Processor time for each frame, by sentence."""
-
-    @property
-    def folder(self) -> str:
-        """See ``Reader``."""
-        return self.name
-
-    @property
-    def identity(self) -> str:
-        """See ``Reader``."""
-        return self.name
-
-    @property
-    def about(self) -> str:
-        """See ``Reader``."""
-        return f"{self.weight_bytes / 1e6:.0f} MB of weights, 1 thread"
-
-    def read(self, text: str, voice: str, seed: int) -> "Take":
-        """See ``Reader``."""
-        from clients.bench.decode import read_batch
-
-        take = read_batch(self.engine, [text], voice, seed)[0]
-        frames = take.audio_s * 1000 / self.engine.info.frame_ms
-        if frames >= 1:
-            self.cpu_ms.append(1000 * take.cpu_s / frames)
-        return take
-
-    def as_json(self) -> dict[str, Any]:
-        """For the JSON line."""
-        return {
-            "weight_bytes": self.weight_bytes,
-            "cpu_ms_per_frame": statistics.median(self.cpu_ms) if self.cpu_ms else None,
-            "closeness": self.closeness.as_json() if self.closeness else None,
-            "quality": self.quality.as_json() if self.quality else None,
-            "wer_above": self.wer_above.as_json() if self.wer_above else None,
-            "speaker": self.likeness.as_json() if self.likeness else None,
-        }
+    return run_command("footlights quality", lambda: _run(arguments), "the same command goes on from here")
 
 
 def _run(arguments: argparse.Namespace) -> None:
     import torch
 
     from clients.bench import report, sentences
-    from clients.bench.closeness import compare
+    from clients.bench.fidelity_report import closeness_table, sound_table
+    from clients.bench.variants import open_variant
     from engine.errors import ConfigError
-    from engine.loading import load_parts
-    from engine.progress import progress
-    from engine.quant.modules import prepare
-    from engine.quant.takes import record
-    from engine.weights import load_decoder
 
     torch.set_num_threads(1)
     console = report.console()
@@ -170,17 +101,18 @@ def _run(arguments: argparse.Namespace) -> None:
         "seed": arguments.seed,
     }
     where = report.header(console, "footlights quality", settings)
-    with progress("the original speaks", len(texts)) as advance:
-        takes = record(load_parts(arguments.original), texts, arguments.seed, advance)
     models = list(_models(arguments))
-    with progress("predictions", len(takes)) as advance:
-        decoders = [prepare(load_decoder(folder, dtype)[0]) for _, folder, dtype in models]
-        found = compare(decoders[0], decoders[1:], takes, advance)
-    variants = [_open(name, folder, dtype) for name, folder, dtype in models]
-    for variant, closeness in zip(variants[1:], found, strict=True):
+    variants = [open_variant(*model) for model in models]
+    voices = common_voices(variants)
+    if left_out := [voice for voice in variants[0].voices if voice not in voices]:
+        print(f"not used, since not all have them: {', '.join(left_out)}", file=sys.stderr)
+    for variant in variants:
+        variant.voices = voices[: len(texts)]
+    takes = _takes(arguments, texts, voices, variants[0])
+    for variant, closeness in zip(variants[1:], _compare(arguments, takes, models, variants), strict=True):
         variant.closeness = closeness
     judges, speakers = (None, None) if arguments.no_judges else _judges()
-    voices_apart = _read(variants, texts, arguments.seed, judges, speakers)
+    voices_apart = _read(arguments, variants, texts, voices, judges, speakers)
     console.print(closeness_table(variants))
     console.print(sound_table(variants))
     if voices_apart is not None:
@@ -198,7 +130,12 @@ def _standard(source: Path, out: Path) -> list[Path]:
 
     folder = out / checkpoint_hash(source)
     for name, options in STANDARD.items():
-        if not (folder / name / "config.json").exists() and quantize([str(source), str(folder / name), *options]):
+        if (folder / name / "config.json").exists():
+            continue
+        status = quantize([str(source), str(folder / name), *options])
+        if status == EXIT_INTERRUPTED:
+            raise KeyboardInterrupt
+        if status:
             raise ConfigError(f"{source} could not be quantised")
     return [folder / name for name in STANDARD]
 
@@ -237,17 +174,82 @@ def names_of(folders: Sequence[Path]) -> list[str]:
     return names
 
 
-def _open(name: str, folder: Path, dtype: "torch.dtype | None") -> Variant:
-    from engine.checkpoint.reader import open_checkpoint
-    from engine.engine import Engine
-    from engine.loading import load_parts
-    from engine.scheduler import Scheduler
+def common_voices(variants: "Sequence[Variant]") -> tuple[str, ...]:
+    """The original's voices that all have. Raises ``ConfigError`` if there is none."""
+    from engine.errors import ConfigError
 
-    with open_checkpoint(folder) as reader:
-        weight_bytes = sum(reader.stored_bytes(tensor) for tensor in reader.names())
-    parts = load_parts(folder, dtype=dtype)
-    engine = Engine(parts, Scheduler(1, float("inf"), lambda: 0.0))
-    return Variant(name, engine, weight_bytes, parts.info.voices)
+    voices = tuple(v for v in variants[0].voices if all(v in variant.voices for variant in variants))
+    if not voices:
+        lists = "; ".join(f"{variant.name}: {', '.join(variant.voices)}" for variant in variants)
+        raise ConfigError(f"no voice that all models have ({lists})")
+    return voices
+
+
+def take_seed(seed: int, number: int) -> int:
+    """Of sentence ``number`` of a run."""
+    return seed * 1_000_003 + number
+
+
+def _takes(
+    arguments: argparse.Namespace, texts: Sequence[str], voices: Sequence[str], original: "Variant"
+) -> "list[tuple[tuple[str, int, str], Recorded]]":
+    """What the original says, by voice, seed and text: spoken now, or by an earlier run."""
+    from engine.progress import progress
+    from engine.quant.kept import KeptTensors
+    from engine.quant.takes import load_speaker, record, takes_of_tensors, takes_to_tensors
+
+    kept, speaker = KeptTensors(arguments.out / original.folder, "take"), None
+    kept.make_folder()
+    takes = []
+    with progress("the original speaks", len(texts)) as advance:
+        for number, text in enumerate(texts):
+            key = voices[number % len(voices)], take_seed(arguments.seed, number), text
+            name = hashlib.sha256(repr((original.identity, key)).encode()).hexdigest()[:16]
+            tensors = None if arguments.fresh else kept.get(name)
+            if tensors is None:
+                speaker = speaker or load_speaker(arguments.original)
+                tensors = takes_to_tensors(record(speaker, [text], key[1], voices=key[:1]))
+                kept.put(name, tensors)
+            takes += [(key, take) for take in takes_of_tensors(tensors)[-1:]]
+            advance()
+    return takes
+
+
+def _compare(
+    arguments: argparse.Namespace,
+    takes: "Sequence[tuple[tuple[str, int, str], Recorded]]",
+    models: "Sequence[tuple[str, Path, torch.dtype | None]]",
+    variants: "Sequence[Variant]",
+) -> "list[Closeness]":
+    """Closeness of all variants but the first, which is the original."""
+    from clients.bench.closeness import compare
+    from clients.bench.store import Store
+    from clients.bench.variants import Compared
+    from engine.progress import progress
+    from engine.quant.modules import prepare
+    from engine.weights import load_decoder
+
+    stores: list[Store[Compared]] = [
+        Store(
+            arguments.out / variant.folder / f"against-{variants[0].folder}.jsonl",
+            Compared,
+            variant,
+            is_fresh=arguments.fresh,
+        )
+        for variant in variants[1:]
+    ]
+
+    def recall(other: int, number: int, find: "Callable[[], Differences]") -> "Differences":
+        key = takes[number][0]
+        known = stores[other].get(*key)
+        if known is None:
+            known = Compared(variants[1 + other].identity, Compared.CURRENT, *key, find())
+            stores[other].add(known)
+        return known.differences
+
+    with progress("predictions", len(takes)) as advance:
+        decoders = [prepare(load_decoder(folder, dtype)[0]) for _, folder, dtype in models]
+        return compare(decoders[0], decoders[1:], [take for _, take in takes], advance, recall)
 
 
 def _judges() -> "tuple[Judges | None, SpeakerJudge | None]":
@@ -269,81 +271,71 @@ def _judges() -> "tuple[Judges | None, SpeakerJudge | None]":
 
 
 def _read(
-    variants: Sequence[Variant],
+    arguments: argparse.Namespace,
+    variants: "Sequence[Variant]",
     texts: Sequence[str],
-    seed: int,
+    voices: Sequence[str],
     judges: "Judges | None",
     speakers: "SpeakerJudge | None",
 ) -> float | None:
     """Every variant reads every text, voices and variants taking turns. Gives how alike the voices are, if judged."""
-    from clients.bench.quality import judged, summarise, wer_above
+    import numpy as np
+
+    from clients.bench.quality import summarise, wer_above
     from clients.bench.speakers import likeness, voices_apart
-    from clients.bench.store import Reading
+    from clients.bench.store import Store
+    from clients.bench.variants import Sounded
     from engine.progress import progress
 
-    heard: dict[str, dict[tuple[str, str], Any]] = {variant.name: {} for variant in variants}
-    readings: dict[str, list[Reading]] = {variant.name: [] for variant in variants}
+    sounded: dict[str, list[Sounded]] = {variant.name: [] for variant in variants}
+    stores: list[Store[Sounded]] = [
+        Store(arguments.out / variant.folder / "takes.jsonl", Sounded, variant, is_fresh=arguments.fresh)
+        for variant in variants
+    ]
     with progress("reading", len(texts) * len(variants)) as advance:
         for number, text in enumerate(texts):
-            for variant in variants:
-                voice, take_seed = variant.voices[number % len(variant.voices)], seed * 1_000_003 + number
-                take = variant.read(text, voice, take_seed)
-                if judges is not None:
-                    readings[variant.name].append(judged(variant, voice, take_seed, text, take, judges))
-                if speakers is not None and take.samples.any():
-                    heard[variant.name][voice, text] = speakers.embed(take.samples, take.sample_rate)
+            key = voices[number % len(voices)], take_seed(arguments.seed, number), text
+            for variant, store in zip(variants, stores, strict=True):
+                sounded[variant.name].append(sound(variant, store, key, judges, speakers))
                 advance()
-    original: Takes = heard[variants[0].name]
+    heard = {
+        name: {(take.voice, take.text): np.asarray(take.speaker, np.float32) for take in takes if take.speaker}
+        for name, takes in sounded.items()
+    }
+    readings = {
+        name: [reading for take in takes if (reading := take.reading) is not None] for name, takes in sounded.items()
+    }
     for variant in variants:
+        variant.cpu_ms = [take.cpu_ms for take in sounded[variant.name] if take.cpu_ms is not None]
         if judges is not None:
             variant.quality = summarise(variant, readings[variant.name], 0)
             if variant is not variants[0]:
                 variant.wer_above = wer_above(readings[variant.name], readings[variants[0].name])
-        variant.likeness = likeness(heard[variant.name], original)
-    return voices_apart(original)
+        variant.likeness = likeness(heard[variant.name], heard[variants[0].name]) if speakers is not None else None
+    return voices_apart(heard[variants[0].name]) if speakers is not None else None
 
 
-def closeness_table(variants: Sequence[Variant]) -> Table:
-    """What each predicts, against the original."""
-    table = Table(title="same frames, against the original: KL in nats (same first choice)")
-    for column in ("model", "weights MB", "main token", "codes", "worst code", "pointer"):
-        table.add_column(column, justify="left" if column == "model" else "right")
-    for variant in variants:
-        cells = ["-"] * 4
-        if (c := variant.closeness) is not None:
-            worst = c.by_head[c.worst_code]
-            pointer = c.by_head.get("pointer")
-            cells = [
-                _cell(c.by_head["main"].kl, c.by_head["main"].top1),
-                _cell(c.codes.kl, c.codes.top1),
-                f"{c.worst_code.removeprefix('code ')}: {_cell(worst.kl, worst.top1)}",
-                _cell(pointer.kl, pointer.top1) if pointer else "-",
-            ]
-        table.add_row(variant.name, f"{variant.weight_bytes / 1e6:.1f}", *cells)
-    return table
+def sound(
+    variant: "Variant",
+    store: "Store[Sounded]",
+    key: tuple[str, int, str],
+    judges: "Judges | None",
+    speakers: "SpeakerJudge | None",
+) -> "Sounded":
+    """A take of ``variant`` by voice, seed and text: made and judged now, or by an earlier run with these judges."""
+    from clients.bench.quality import judged
+    from clients.bench.variants import Sounded
 
-
-def sound_table(variants: Sequence[Variant]) -> Table:
-    """How each reads, and what a frame costs."""
-    table = Table(title="each reads the sentences itself; in brackets the 95 % interval")
-    for column in ("model", "WER", "above the original", "failed", "DistillMOS", "speaker", "CPU ms a frame", "speed"):
-        table.add_column(column, justify="left" if column == "model" else "right")
-    first = statistics.median(variants[0].cpu_ms)
-    for variant in variants:
-        cells = ["-"] * 4
-        if (q := variant.quality) is not None:
-            wer = f"{100 * q.wer.value:.1f} % [{100 * q.wer.low:.1f}, {100 * q.wer.high:.1f}]"
-            mos = f"{q.mos.value:.2f} [{q.mos.low:.2f}, {q.mos.high:.2f}]" if q.mos else "-"
-            above = "-"
-            if (a := variant.wer_above) is not None:
-                above = f"{100 * a.value:+.1f} [{100 * a.low:+.1f}, {100 * a.high:+.1f}]"
-            cells = [wer, above, f"{sum(q.failed.values())} of {q.takes}", mos]
-        near = variant.likeness
-        cells.append(f"{near.value:.3f} [{near.low:.3f}, {near.high:.3f}]" if near else "-")
-        cpu_ms = statistics.median(variant.cpu_ms)
-        table.add_row(variant.name, *cells, f"{cpu_ms:.1f}", f"{first / cpu_ms:.2f}x")
-    return table
-
-
-def _cell(kl: float, top1: float) -> str:
-    return f"{kl:.4f} ({100 * top1:.1f} %)"
+    known = store.get(*key)
+    if known is not None and known.suffices(has_judges=judges is not None, has_speakers=speakers is not None):
+        return known
+    voice, seed, text = key
+    take = variant.read(text, voice, seed)
+    verdict: dict[str, Any] | None = None
+    if judges is not None:
+        verdict = dataclasses.asdict(judged(variant, voice, seed, text, take, judges))
+    is_silent = not take.samples.any()
+    vector = speakers.embed(take.samples, take.sample_rate).tolist() if speakers and not is_silent else None
+    known = Sounded(variant.identity, Sounded.CURRENT, *key, variant.cpu_ms_of(take), is_silent, verdict, vector)
+    store.add(known)
+    return known

@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from clients.bench.assets import RESEMBLYZER, require
 from clients.bench.spread import Estimate, mean
 
+IDENTITY = "resemblyzer-1"
+"""Changes whenever a vector may change."""
 RATE_HZ = 16_000
 WINDOW, HOP, BANDS = 400, 160, 40
 """Samples of a frame's window, samples between frames, mel bands."""

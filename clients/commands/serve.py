@@ -5,7 +5,7 @@ import dataclasses
 import os
 import sys
 
-from engine.checkpoint.machine import has_room_for_two
+from engine.checkpoint.memory import has_room_for_two
 from engine.checkpoint.source import find_model
 from engine.errors import FootlightsError
 from engine.manifest import Manifest

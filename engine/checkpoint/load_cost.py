@@ -42,12 +42,29 @@ class LoadCost:
         return self.final + int(SHARE * self.largest_shard)
 
 
+class PeakMemory:
+    """Resident bytes above those of the moment it was made. Linux only."""
+
+    def __init__(self) -> None:
+        Path("/proc/self/clear_refs").write_text("5")
+        self._before = _resident("VmRSS")
+
+    @property
+    def peak(self) -> int:
+        """The most there were since."""
+        return _resident("VmHWM") - self._before
+
+    @property
+    def now(self) -> int:
+        """Those there are."""
+        return _resident("VmRSS") - self._before
+
+
 def measure(folder: Path, dtype: torch.dtype | None) -> LoadCost:
     """Load a checkpoint and measure. Linux only. Raises what loading raises."""
     with open_checkpoint(folder) as reader:
         dtype = dtype or compute_dtype(reader.config)
-        Path("/proc/self/clear_refs").write_text("5")
-        before, started_s, cpu_started_s = _resident("VmRSS"), time.perf_counter(), time.process_time()
+        memory, started_s, cpu_started_s = PeakMemory(), time.perf_counter(), time.process_time()
         decoder = read_decoder(reader, dtype)
         seconds, cpu_seconds = time.perf_counter() - started_s, time.process_time() - cpu_started_s
         weights = [*decoder.parameters(), *decoder.buffers()]
@@ -56,8 +73,8 @@ def measure(folder: Path, dtype: torch.dtype | None) -> LoadCost:
             files=sum(shard.nbytes for shard in reader.shards),
             largest_shard=reader.largest_shard_bytes,
             final=sum(weight.nbytes for weight in weights),
-            peak=_resident("VmHWM") - before,
-            after=_resident("VmRSS") - before,
+            peak=memory.peak,
+            after=memory.now,
             seconds=seconds,
             cpu_seconds=cpu_seconds,
         )

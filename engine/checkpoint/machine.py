@@ -1,31 +1,10 @@
-"""How much memory this machine has, and whether two copies of a model fit, found out without loading tensors."""
+"""How much memory this machine has."""
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-
-from engine.config import CONFIG_FILE, LARGE_PARAMETERS, ModelConfig, read_json
-from engine.quant.scheme import QUANT_METHOD
 
 SPARE_BYTES = 1_000_000_000
 """Left free for the rest of the process and of the machine."""
-
-
-def has_room_for_two(folder: Path) -> bool:
-    """Whether a second worker can hold the model of a checkpoint folder, too. Raises ``ConfigError``."""
-    _, available = machine_memory()
-    return 2 * model_bytes(folder) + SPARE_BYTES <= available
-
-
-def model_bytes(folder: Path) -> int:
-    """About what a loaded model takes: its files if it stays quantised, else its parameters, and its codec."""
-    values = read_json(folder / CONFIG_FILE)
-    parameters = sum(ModelConfig.from_dict(values).parameter_counts().values())
-    dense = parameters * (2 if parameters > LARGE_PARAMETERS else 4)
-    files = sum(path.stat().st_size for path in (*folder.glob("model*.safetensors"), *folder.glob("codec.safetensors")))
-    stored = values.get("quantization_config")
-    stays_packed = isinstance(stored, Mapping) and stored.get("quant_method") == QUANT_METHOD
-    return min(files, dense) if stays_packed else dense
 
 
 def machine_memory() -> tuple[int, int]:

@@ -1,14 +1,16 @@
 """How much of this machine's memory a model would take."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
 from engine.checkpoint.machine import SPARE_BYTES, machine_memory
 from engine.checkpoint.names import part_of
-from engine.checkpoint.reader import CheckpointReader
+from engine.checkpoint.reader import CheckpointReader, open_checkpoint
 from engine.config import ModelConfig
 from engine.quant.stored import IntegerForm
+from engine.weights import compute_dtype
 
 MAPPED_PARTS = ("embedding", "codebook_embeddings", "tower_embeddings")
 """Tables: looked up row by row, so they can stay in the file."""
@@ -45,6 +47,22 @@ class MemoryPlan:
     def has_room_for_a_warm_standby(self) -> bool:
         """Whether a second worker with its own copy of the model fits beside the first."""
         return self.available - SPARE_BYTES >= 2 * self.needed
+
+
+def has_room_for_two(folder: Path) -> bool:
+    """Whether a second worker can hold the model of a checkpoint folder, too; no tensor is loaded for it.
+
+    Raises ``ConfigError``, ``UnsupportedFormatError`` and ``WeightsError``.
+    """
+    with open_checkpoint(folder) as reader:
+        plan = plan_memory(reader, compute_dtype(reader.config), codec_bytes(folder))
+    return plan.has_room_for_a_warm_standby
+
+
+def codec_bytes(folder: Path) -> int:
+    """About what the codec of a checkpoint folder takes: its file's size."""
+    files = (folder / name for name in ("codec.safetensors", "codec.pth"))
+    return next((file.stat().st_size for file in files if file.is_file()), 0)
 
 
 def plan_memory(reader: CheckpointReader, dtype: torch.dtype, codec_bytes: int) -> MemoryPlan:

@@ -5,6 +5,7 @@ Axes: B sequences, C codebooks, F frames.
 
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from engine.cache.base import Memory
@@ -28,6 +29,10 @@ class Codec(Protocol):
     @property
     def num_codebooks(self) -> int:
         """C."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes, wherever the decoder does: codes are put there."""
 
     @property
     def speeds(self) -> Speeds | None:

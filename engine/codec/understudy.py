@@ -232,6 +232,8 @@ class UnderstudyCodec(nn.Module):
     sample_rate = SAMPLE_RATE_HZ
     samples_per_frame = SAMPLES_PER_FRAME
     num_codebooks = len(CODEBOOK_STREAMS)
+    device = torch.device("cpu")
+    """Always: its sound is made of pulses at places that are looked up one by one, work for a processor."""
     speeds = Speeds(slowest=0.5, fastest=2.0, hop=SUBFRAME_SAMPLES)
 
     def __init__(self, width: int = 384, blocks: int = 5) -> None:

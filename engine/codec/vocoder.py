@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.codec.high_pass import HighPass
+from engine.codec.limit import soft_limit
 
 SAMPLE_RATE_HZ = 24_000
 SUBFRAME_SAMPLES = 150
@@ -144,7 +145,7 @@ class Vocoder(nn.Module):
         tail.copy_(torch.from_numpy(out[:, frame.samples :]))
         position += 1
         clean = frame.high_pass(out[:, : frame.samples].astype(np.float64), rumble.numpy())
-        return torch.from_numpy(clean).float().clamp_(-1, 1)
+        return torch.from_numpy(soft_limit(clean)).float()
 
     def _noise(self, row: Tensor, frame: Grid) -> Tensor:
         """Spectra [B, N, K] of the noise of one frame, ``row`` [B] of the table."""

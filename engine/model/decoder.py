@@ -103,7 +103,7 @@ class Decoder(nn.Module):
         self.tower = Tower(t)
         self.aligned_text = None if config.aligned is None else AlignedText(config.aligned, b.hidden_size)
         self.rotary = Rotary(b.head_dim, b.rotary_dim, b.rope_theta, is_interleaved=False)
-        offsets = torch.arange(t.num_codebooks) * t.vocab_size
+        offsets = torch.tensor([codebook * t.vocab_size for codebook in range(t.num_codebooks)])
         self.register_buffer("_offsets", offsets, persistent=False)
 
     def allocate(self, batch_size: int) -> DecoderState:

@@ -30,22 +30,25 @@ class Rotary:
 
     Pairs are ``(j, j + rotary_dim / 2)``, or ``(2j, 2j + 1)`` when interleaved; pair j turns by
     ``position * base^(-2j / rotary_dim)``. Dimensions from ``rotary_dim`` on pass unchanged (cos 1, sin 0).
+    Tables are made on the CPU whatever the default device is: computing on torch's ``meta`` would load 150 MB of
+    Python into every process that makes a decoder without numbers.
     """
 
     def __init__(self, head_dim: int, rotary_dim: int, base: float, is_interleaved: bool) -> None:
         half = rotary_dim // 2
         if is_interleaved:
-            first, second = torch.arange(0, rotary_dim, 2), torch.arange(1, rotary_dim, 2)
+            first, second = (torch.arange(start, rotary_dim, 2, device="cpu") for start in (0, 1))
         else:
-            first, second = torch.arange(half), torch.arange(half, rotary_dim)
+            first, second = torch.arange(rotary_dim, device="cpu").chunk(2)
         self._first, self._second = first, second
-        self._frequencies = 1.0 / base ** (torch.arange(0, rotary_dim, 2, dtype=torch.float32) / rotary_dim)
+        steps = torch.arange(0, rotary_dim, 2, dtype=torch.float32, device="cpu")
+        self._frequencies = 1.0 / base ** (steps / rotary_dim)
         # (x @ turn)[first] = -x[second], (x @ turn)[second] = x[first].
-        self._turn = torch.zeros(head_dim, head_dim)
+        self._turn = torch.zeros(head_dim, head_dim, device="cpu")
         self._turn[second, first] = -1.0
         self._turn[first, second] = 1.0
-        self._cos = torch.empty(0, head_dim)
-        self._sin = torch.empty(0, head_dim)
+        self._cos = torch.empty(0, head_dim, device="cpu")
+        self._sin = torch.empty(0, head_dim, device="cpu")
 
     def _grow(self, positions: int, device: torch.device) -> None:
         if positions <= self._cos.shape[0] and device == self._cos.device:

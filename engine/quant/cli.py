@@ -2,15 +2,13 @@
 
 import argparse
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.errors import FootlightsError
+from engine.command import run_command
 from engine.progress import progress
 from engine.quant.scheme import BITS, GROUPS, METHODS, PartScheme, Scheme
 
-EXIT_OK, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
 SENTENCES = 48
 EXAMPLES = """\
 examples:
@@ -59,15 +57,7 @@ def _positive(text: str) -> int:
 def main(argv: list[str]) -> int:
     """Quantise; returns the exit status."""
     arguments = parser().parse_args(argv)
-    try:
-        _run(arguments)
-    except FootlightsError as error:
-        print(f"footlights quantize: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    except KeyboardInterrupt:
-        print("footlights quantize: stopped; the same command goes on from here", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    return EXIT_OK
+    return run_command("footlights quantize", lambda: _run(arguments), "the same command goes on from here")
 
 
 def how_to_take_voices(source: Path, destination: Path, voices: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Files of an unfinished run that are no part of its result: what it has worked out and will need again."""
+"""What a run has worked out and will need again, on disk: of no use once it has ended well."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,14 +10,18 @@ from engine.checkpoint.writer import Piece, open_shard
 from engine.errors import ConfigError, WeightsError
 
 PREFIX = "quantising"
-"""What their names begin with."""
+"""What names of files begin with that are in a folder of something else."""
 
 
 class KeptTensors:
     """Tensors by the name of a file, in one folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, prefix: str = PREFIX) -> None:
+        self._folder, self._prefix = folder, prefix
+
+    def make_folder(self) -> None:
+        """For one that may not be there yet. Raises ``OSError``."""
+        self._folder.mkdir(parents=True, exist_ok=True)
 
     def put(self, name: str, tensors: Mapping[str, Tensor]) -> None:
         """Keep ``tensors``: all of them, or none. Raises ``OSError``."""
@@ -37,4 +41,4 @@ class KeptTensors:
         return {key: file.tensor(key) for key in file.entries}
 
     def _path(self, name: str) -> Path:
-        return self._folder / f"{PREFIX}.{name}.safetensors"
+        return self._folder / f"{self._prefix}.{name}.safetensors"

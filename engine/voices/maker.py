@@ -84,7 +84,7 @@ class VoiceMaker:
         clips = [self._read(recording.audio, self._codec.sample_rate) for recording in recordings]
         if sum(clip.duration_s for clip in clips) > MOST_S:
             raise ClipError(f"the recordings of a voice may be {MOST_S:g} s long in all; choose the best parts")
-        device = self._empty.kv.keys.device
+        device = self._codec.device
         references = [
             Reference(
                 recording.transcript,
@@ -150,6 +150,6 @@ class VoiceMaker:
         if self._probe is None:
             count = self._codec.num_codebooks
             codes = (7 * torch.arange(count * PROBE_FRAMES).view(1, count, PROBE_FRAMES) + 3) % 61
-            codes = codes.to(self._empty.kv.keys.device)
+            codes = codes.to(self._codec.device)
             self._probe = self._codec.decode_step(codes, self._codec.allocate(1))[0].float().cpu()
         return self._probe

@@ -8,12 +8,15 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine.checkpoint import machine
+from engine.checkpoint import machine, memory
 from engine.checkpoint.inspect import PRECISIONS, bytes_per_frame, inspect, main
-from engine.checkpoint.machine import has_room_for_two, machine_memory, model_bytes
-from engine.checkpoint.memory import MemoryPlan, listener_bytes, plan_memory
+from engine.checkpoint.machine import SPARE_BYTES, machine_memory
+from engine.checkpoint.memory import MemoryPlan, codec_bytes, has_room_for_two, listener_bytes, plan_memory
 from engine.checkpoint.reader import open_checkpoint
 from engine.checkpoint.synthetic import released_config, small_config, write_synthetic
+from engine.errors import ConfigError
+from engine.quant.convert import quantise
+from engine.quant.scheme import PartScheme, Scheme
 from engine.weights import load_decoder
 
 UNDERSTUDY = Path(__file__).parents[2] / "engine/understudy"
@@ -169,13 +172,16 @@ def test_token_ids_that_are_not_the_tokenizers(folder: Path) -> None:
     assert [reason for reason in reasons(folder) if "<|im_end|>" in reason]
 
 
-def test_what_a_model_takes_is_known_before_it_is_loaded(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parameters = sum(small_config().parameter_counts().values())
-    assert model_bytes(written) == 4 * parameters
-    monkeypatch.setattr(machine, "machine_memory", lambda: (10**10, 8 * parameters + machine.SPARE_BYTES))
-    assert has_room_for_two(written)
-    monkeypatch.setattr(machine, "machine_memory", lambda: (10**10, 8 * parameters + machine.SPARE_BYTES - 1))
-    assert not has_room_for_two(written)
+def test_what_a_model_takes_is_known_before_it_is_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "codec.pth").write_bytes(b"c" * 1000)
+    assert codec_bytes(folder) == 1000
+    with open_checkpoint(folder) as reader:
+        needed = plan_memory(reader, torch.float32, 1000).needed
+    assert needed > 1000 + 4 * 0.9 * sum(small_config().parameter_counts().values())
+    for spare, fits in ((0, True), (-1, False)):
+        available = 2 * needed + SPARE_BYTES + spare
+        monkeypatch.setattr(memory, "machine_memory", lambda available=available: (10**10, available))
+        assert has_room_for_two(folder) is fits
 
 
 def test_a_quantisation_that_is_no_object_is_refused_everywhere(folder: Path) -> None:
@@ -184,10 +190,15 @@ def test_a_quantisation_that_is_no_object_is_refused_everywhere(folder: Path) ->
     )
     assert inspect(folder).unknown_keys == ("quantization_config.scale_fmt",)
     configure(folder, quantization_config=7)
-    assert model_bytes(folder) == 4 * sum(small_config().parameter_counts().values())
+    with pytest.raises(ConfigError, match="quantization_config must be an object"):
+        has_room_for_two(folder)
     assert [reason for reason in reasons(folder) if "quantization_config must be an object" in reason]
 
 
-def test_what_stays_quantised_takes_what_its_files_do(folder: Path) -> None:
-    configure(folder, quantization_config={"quant_method": "footlights"})
-    assert model_bytes(folder) == sum(path.stat().st_size for path in folder.glob("model-*.safetensors"))
+def test_what_stays_quantised_takes_what_its_files_do(folder: Path, tmp_path: Path) -> None:
+    quantise(folder, tmp_path / "small", Scheme(*[PartScheme(8)] * 4))
+    plans = []
+    for each in (folder, tmp_path / "small"):
+        with open_checkpoint(each) as reader:
+            plans.append(plan_memory(reader, torch.float32, 0))
+    assert plans[1].weights < 0.4 * plans[0].weights

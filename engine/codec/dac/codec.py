@@ -41,6 +41,11 @@ class DacCodec(nn.Module):
         return self.config.samples_per_frame
 
     @property
+    def device(self) -> torch.device:
+        """Where its weights lie."""
+        return next(self.parameters()).device
+
+    @property
     def num_codebooks(self) -> int:
         """C."""
         return self.config.num_codebooks
@@ -72,8 +77,7 @@ class DacCodec(nn.Module):
         assert bool(samples.isfinite().all()), "a recording with values that are not finite"
         if rate != self.sample_rate:
             samples = torch.from_numpy(soxr.resample(samples.float().cpu().numpy(), rate, self.sample_rate, "VHQ"))
-        weight = next(self.parameters())
-        samples = samples.to(weight.device, weight.dtype)
+        samples = samples.to(self.device, next(self.parameters()).dtype)
         padded = nn.functional.pad(samples, (0, -len(samples) % self.samples_per_frame))
         memory = allocate(self.hearing, 1)
         pieces = torch.split(padded.view(1, 1, -1), MOST_FRAMES * self.samples_per_frame, 2)

@@ -2,7 +2,9 @@
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import torch
@@ -10,10 +12,14 @@ from safetensors.torch import load_file
 
 from clients.bench import fidelity, steps
 from clients.bench.closeness import Sums, compare, predictions
-from clients.bench.fidelity import STANDARD, closeness_table, names_of
+from clients.bench.fidelity import STANDARD, common_voices, names_of, sound
+from clients.bench.fidelity_report import closeness_table, sound_table
 from clients.bench.report import console
+from clients.bench.store import Store
+from clients.bench.variants import Sounded, Variant
 from clients.cli import COMMANDS
 from engine.config import ModelConfig
+from engine.errors import ConfigError
 from engine.model.decoder import Decoder
 from engine.quant import cli as quantize
 from engine.quant.modules import prepare
@@ -21,10 +27,16 @@ from engine.quant.scheme import KEPT, PartScheme, Scheme
 from engine.quant.shrink import shrink
 from engine.quant.takes import Recorded
 from engine.weights import load_decoder
+from tests.clients.bench.doubles import FakeJudges, FakeReader
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "drama3-tiny"
 SOURCE = GOLDEN / "checkpoint-bf16"
 UNDERSTUDY = Path(__file__).parents[3] / "engine" / "understudy"
+
+
+def variant_of(name: str, voices: tuple[str, ...] = ("heart", "bella"), **fields: Any) -> Variant:
+    """A variant without an engine."""
+    return Variant(name, cast("Any", None), 1_000_000, voices, name, f"{name}-1", **fields)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +120,7 @@ def test_steps_count_what_a_row_reads(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_the_table_shows_the_worst_code(take: Recorded) -> None:
     found = compare(decoder(), [decoder(Scheme(KEPT, KEPT, PartScheme(4, 32), KEPT))], [take])[0]
-    variant = fidelity.Variant("four", None, 1_000_000, (), found)  # type: ignore[arg-type]
+    variant = variant_of("four", closeness=found)
     shown = console()
     with shown.capture() as captured:
         shown.print(closeness_table([variant]))
@@ -139,3 +151,129 @@ def test_another_model_is_refused_before_anything_is_said(tmp_path: Path, capsys
     assert other != load_decoder(SOURCE)[1]
     assert fidelity.main([str(UNDERSTUDY), str(SOURCE), "--out", str(tmp_path)]) == 1
     assert "is not made of" in capsys.readouterr().err
+
+
+# Going on after an interruption
+
+
+class ToneVariant(Variant):
+    """Reads as ``FakeReader`` does."""
+
+    reader: FakeReader
+
+    def read(self, text: str, voice: str, seed: int) -> Any:
+        return self.reader.read(text, voice, seed)
+
+    def cpu_ms_of(self, take: Any) -> float | None:
+        return 7.0
+
+
+class TonesAreAlike:
+    """A speaker judge to whom all are one."""
+
+    def embed(self, samples: Any, rate: int) -> Any:
+        return torch.tensor([0.6, 0.8]).numpy()
+
+
+@pytest.fixture
+def tone() -> ToneVariant:
+    made = ToneVariant("tone", cast("Any", None), 1, ("heart",), "tone", "tone-1")
+    made.reader = FakeReader(silent=("Hush.",))
+    return made
+
+
+def test_a_take_is_made_once_for_the_judges_that_are_there(tone: ToneVariant, tmp_path: Path) -> None:
+    judges, speakers, key = FakeJudges(tone.reader), cast("Any", TonesAreAlike()), ("heart", 3, "Good evening.")
+
+    def again(judges: Any, speakers: Any) -> tuple[Sounded, int]:
+        """The take by a new run, and how often it was read in all."""
+        store = Store(tmp_path / "takes.jsonl", Sounded, tone)
+        return sound(tone, store, key, judges, speakers), len(tone.reader.read_texts)
+
+    first, reads = again(None, None)
+    assert (first.reading, first.speaker, first.cpu_ms, reads) == (None, None, 7.0, 1)
+    assert again(None, None) == (first, 1)
+    judged, reads = again(judges, speakers)
+    assert reads == 2, "judges that were not there before need its sound"
+    assert judged.reading is not None
+    assert (judged.reading.mos, judged.reading.text) == (4.0, "Good evening.")
+    assert judged.speaker == pytest.approx([0.6, 0.8])
+    assert again(judges, speakers) == again(None, None) == (judged, 2)
+    tone.identity = "tone-2"
+    assert again(None, None)[1] == 3, "other weights or code"
+
+
+def test_silence_is_not_read_again_for_want_of_a_speaker(tone: ToneVariant, tmp_path: Path) -> None:
+    for _ in range(2):
+        store = Store(tmp_path / "takes.jsonl", Sounded, tone)
+        made = sound(tone, store, ("heart", 3, "Hush."), FakeJudges(tone.reader), cast("Any", TonesAreAlike()))
+        assert made.is_silent
+        assert made.speaker is None
+    assert len(tone.reader.read_texts) == 1
+
+
+def test_voices_are_those_that_all_have() -> None:
+    original = variant_of("original", ("plain", "ada", "bob"))
+    assert common_voices([original, variant_of("int8", ("bob", "plain"))]) == ("plain", "bob")
+    with pytest.raises(ConfigError, match="original: plain, ada, bob; int8: eve"):
+        common_voices([original, variant_of("int8", ("eve",))])
+
+
+def test_a_model_that_said_nothing_has_no_speed() -> None:
+    shown = console()
+    with shown.capture() as captured:
+        shown.print(sound_table([variant_of("mute"), variant_of("slow", cpu_ms=[7.0])]))
+    assert "mute" in captured.get()
+    assert "x" not in captured.get().split("slow")[1]
+
+
+def test_predictions_of_an_earlier_run_are_recalled(take: Recorded) -> None:
+    others = [decoder(Scheme(*[PartScheme(8)] * 4)), decoder(Scheme(*[PartScheme(4, 32)] * 4))]
+    known: dict[tuple[int, int], Any] = {}
+
+    def recall(other: int, number: int, find: Any) -> Any:
+        return known.setdefault((other, number), json.loads(json.dumps(find())))
+
+    first = compare(decoder(), others, [take, take], recall=recall)
+    assert set(known) == {(0, 0), (0, 1), (1, 0), (1, 1)}
+
+    def must_not(*arguments: object) -> Iterator[Any]:
+        raise AssertionError("predicted again")
+
+    class Mute(Decoder):
+        forward_train = must_not  # type: ignore[assignment]
+
+    mute = Mute(others[0].config)
+    assert compare(mute, [mute, mute], [take, take], recall=lambda other, number, find: known[other, number]) == first
+    assert first[0].by_head["main"].rows == 2 * int(take.spoken.sum())
+
+
+def test_quality_goes_on_where_it_was_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small, out = tmp_path / "small", tmp_path / "out"
+    assert quantize.main([str(UNDERSTUDY), str(small), "--experts", "8"]) == 0
+    command = [str(UNDERSTUDY), str(small), "--sentences", "2", "--no-judges", "--out", str(out)]
+    plain, reads = Variant.read, [0]
+
+    def read(self: Variant, text: str, voice: str, seed: int) -> Any:
+        reads[0] += 1
+        if reads[0] == 3:
+            raise KeyboardInterrupt
+        return plain(self, text, voice, seed)
+
+    monkeypatch.setattr(Variant, "read", read)
+    assert fidelity.main(command) == 130
+    assert "the same command goes on from here" in capsys.readouterr().err
+    assert not (out / "fidelity.json").exists()
+    kept = {path: path.stat().st_mtime_ns for path in out.rglob("take.*")}
+    assert len(kept) == 2
+    assert fidelity.main(command) == 0
+    assert reads[0] == 3 + 2, "two takes were there"
+    results = json.loads((out / "fidelity.json").read_text())["results"]
+    assert results["small"]["closeness"]["main"]["kl"] > 0
+    assert results["original"]["cpu_ms_per_frame"] > 0
+    assert fidelity.main(command) == 0
+    assert reads[0] == 5
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("take.*")} == kept
+    assert json.loads((out / "fidelity.json").read_text())["results"] == results
