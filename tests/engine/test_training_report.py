@@ -18,7 +18,7 @@ from engine.train.balance import expert_shares, unevenness
 from engine.train.corpus import coverage, hours
 from engine.train.features import SUBFRAMES_PER_UNIT
 from engine.train.quantiser import Quantiser
-from engine.train.recipe import model_config
+from engine.train.recipe import ALPHABET, model_config
 from engine.train.texts import is_held_out
 
 HIDDEN, LAYERS = 128, 4
@@ -143,6 +143,7 @@ def test_the_lexicon_has_the_pairs_of_english() -> None:
 
     found = coverage([], lexicon_words())
     assert 800 < found.pairs < 3000
+    assert {symbol for pair in found.missing for symbol in pair} <= set(ALPHABET)
     assert found.heard == 0
     assert found.missing[0] in ("ən", "ɪŋ", "əl", "st", "ɪn", "ᵊl", "ti", "ɪk", "əɹ")
 
