@@ -18,6 +18,7 @@ from clients.commands.program import add_server, make_parser, run_program
 from clients.commands.sinks import open_sink
 from clients.commands.text_source import read_text
 from clients.sdk import Context, DoneEvent, HeardReport, RevisedEvent, Word, WordsEvent, connect
+from realtime.protocol import LagPolicy
 
 DEFAULT_FILE = Path("captions.wav")
 CUE_CHARACTERS = 42
@@ -79,7 +80,10 @@ class Track:
 
 def main(argv: list[str]) -> int:
     """Run the command; returns its exit status."""
-    arguments = parser().parse_args(argv)
+    made = parser()
+    arguments = made.parse_args(argv)
+    if arguments.hurry and arguments.max_lag is None:
+        made.error("--hurry needs --max-lag")
     return run_program(_run(arguments), CaptionError)
 
 
@@ -90,6 +94,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("-o", "--output", metavar="FILE", type=Path, help="write a WAV file, in real time")
     made.add_argument("--vtt", metavar="FILE", type=Path, help="write what was spoken, with word times")
     made.add_argument("--max-lag", metavar="S", type=float, help="leave text out rather than fall further behind")
+    made.add_argument("--hurry", action="store_true", help="with --max-lag: speak faster before leaving anything out")
     made.add_argument("-v", "--voice", help="voice; default: the server's")
     add_server(made)
     return made
@@ -101,7 +106,8 @@ async def _run(arguments: argparse.Namespace) -> None:
         sink = open_sink(arguments.output, session.sample_rate, DEFAULT_FILE)
         max_lag_ms = None if arguments.max_lag is None else 1000 * arguments.max_lag
         try:
-            async with session.context(max_lag_ms=max_lag_ms) as context:
+            policy: LagPolicy | None = "speed" if arguments.hurry else None
+            async with session.context(max_lag_ms=max_lag_ms, lag_policy=policy) as context:
                 words = await _speak(context, captions, Listener(context, sink))
         finally:
             sink.close()

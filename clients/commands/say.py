@@ -27,7 +27,7 @@ from clients.sdk import (
     Session,
     connect,
 )
-from realtime.protocol import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
+from realtime.protocol import MAX_SAMPLE_RATE, MAX_SPEED, MIN_SAMPLE_RATE, MIN_SPEED
 
 RAW = "-"
 DEFAULT_FILE = Path("footlights.wav")
@@ -81,6 +81,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("-v", "--voice", help="one of --list-voices")
     made.add_argument("-o", "--output", metavar="FILE", type=_output, help="write a WAV file; '-': raw pcm to stdout")
     made.add_argument("-r", "--rate", metavar="HZ", type=_rate, help="sample rate; default: the model's own")
+    made.add_argument("--speed", metavar="X", type=_speed, help="0.5 to 2 times the voice's own, at the same pitch")
     add_server(made, default=None)
     made.add_argument("--config", metavar="FILE", help="configuration of `footlights serve`; not with --server")
     made.add_argument(
@@ -121,7 +122,7 @@ def _read_aloud(text: str, text_format: str, lexicon: Path | None) -> dict[str, 
     from engine.text.reader import Reader
 
     try:
-        reader = Reader.with_lexicon(lexicon, reads_phonemes=True, has_cues=False)
+        reader = Reader.with_lexicon(lexicon, reads_phonemes=True, has_cues=False, speeds=(MIN_SPEED, MAX_SPEED))
         return asdict(explained(reader.front(Utterance("explain", "", text_format=TextFormat(text_format))), text))
     except FootlightsError as error:
         raise ClientError(str(error), code=error.code) from error
@@ -150,6 +151,7 @@ async def _say(arguments: argparse.Namespace) -> int:
             sample_rate=arguments.rate,
             text_format=arguments.format,
             lexicon=_lexicon(arguments.lexicon),
+            speed=arguments.speed,
             api_key=arguments.api_key,
         ) as session,
     ):
@@ -279,6 +281,16 @@ def _output(given: str) -> str | Path:
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
     return path
+
+
+def _speed(given: str) -> float:
+    try:
+        speed = float(given)
+    except ValueError:
+        speed = 0.0
+    if not MIN_SPEED <= speed <= MAX_SPEED:
+        raise argparse.ArgumentTypeError(f"{given} is not a number of {MIN_SPEED:g} to {MAX_SPEED:g}")
+    return speed
 
 
 def _rate(given: str) -> int:

@@ -29,6 +29,7 @@ from clients.sdk.events import (
     HeardReport,
     NoticeEvent,
     RevisedEvent,
+    SpeedEvent,
     WordsEvent,
 )
 from clients.sdk.session import DEFAULT_URL, Session, connect
@@ -55,6 +56,7 @@ __all__ = [
     "RevisedEvent",
     "ServerError",
     "Session",
+    "SpeedEvent",
     "TextError",
     "UnknownLanguageError",
     "UnknownVoiceError",

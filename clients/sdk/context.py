@@ -15,6 +15,7 @@ from clients.sdk.events import (
     HeardReport,
     NoticeEvent,
     RevisedEvent,
+    SpeedEvent,
     WordsEvent,
 )
 from clients.sdk.inbox import Inbox
@@ -32,6 +33,7 @@ from realtime.protocol import (
     Error,
     Heard,
     Played,
+    SpeedChanged,
     TextAppend,
     TextEnd,
     TextFlush,
@@ -47,7 +49,9 @@ PIECE_CHARACTERS = 8_000
 CANCEL_TIMEOUT_S = 10.0
 ACKNOWLEDGE_EVERY_MS = 100.0
 
-ContextMessage = AudioStart | Words | AudioDiscard | TextRevised | TextSkipped | TextNotice | Cancelled | Heard | Done
+ContextMessage = (
+    AudioStart | Words | AudioDiscard | TextRevised | TextSkipped | SpeedChanged | TextNotice | Cancelled | Heard | Done
+)
 
 
 class Link(Protocol):
@@ -250,6 +254,8 @@ class Context:
             case TextSkipped():
                 self._manuscript.skipped(message.kept_to, message.resumes_at)
                 self._changed(message.kept_to, skipped=message.skipped)
+            case SpeedChanged() if not self._is_cancelling:
+                self._inbox.put(SpeedEvent(message.speed, message.lag_ms))
             case TextNotice() if not self._is_cancelling:
                 self._inbox.put(NoticeEvent(message.message))
             # A cancelled context ends with its report, also when the cancellation came too late.

@@ -97,4 +97,12 @@ class NoticeEvent:
     message: str
 
 
-Event = AudioEvent | WordsEvent | DiscardEvent | RevisedEvent | NoticeEvent | DoneEvent | HeardReport
+@dataclass(frozen=True)
+class SpeedEvent:
+    """The speech is ``lag_ms`` behind its text: from now on it is ``speed`` times as fast as asked for."""
+
+    speed: float
+    lag_ms: float
+
+
+Event = AudioEvent | WordsEvent | DiscardEvent | RevisedEvent | NoticeEvent | SpeedEvent | DoneEvent | HeardReport

@@ -37,6 +37,7 @@ from realtime.protocol import (
     ContextOpen,
     Error,
     ErrorCode,
+    LagPolicy,
     Ping,
     PolicyName,
     Pong,
@@ -67,6 +68,7 @@ def connect(
     policy: PolicyName = "eager",
     text_format: TextFormatName = "markdown",
     lexicon: Sequence[Pronunciation] = (),
+    speed: float | None = None,
     api_key: str | None = None,
     buffer_s: float = 60.0,
     open_timeout_s: float = 10.0,
@@ -81,6 +83,7 @@ def connect(
         policy: how much text to wait for before speaking it.
         text_format: what is markup in the text.
         lexicon: how words are said, before what the server has for them.
+        speed: 0.5 to 2 times the usual one, at the same pitch; None: the usual one.
         api_key: sent as a bearer token.
         buffer_s: audio a context may hold that nobody takes. When it is full nothing more is read from the socket,
             for any context, until some is taken.
@@ -90,7 +93,8 @@ def connect(
         AuthenticationError, BusyError, ConnectError, UnknownVoiceError, UnknownLanguageError.
     """
     audio = AudioFormat(sample_rate=sample_rate)
-    start = SessionStart(PROTOCOL_VERSION, voice, audio, language, words, policy, text_format, tuple(lexicon) or None)
+    entries = tuple(lexicon) or None
+    start = SessionStart(PROTOCOL_VERSION, voice, audio, language, words, policy, text_format, entries, speed)
     return Session(stream_url(url), start, api_key, buffer_s=buffer_s, open_timeout_s=open_timeout_s)
 
 
@@ -158,15 +162,18 @@ class Session:
         text_format: TextFormatName | None = None,
         lexicon: Sequence[Pronunciation] = (),
         acknowledge: bool = False,
+        speed: float | None = None,
         max_lag_ms: float | None = None,
+        lag_policy: LagPolicy | None = None,
     ) -> Context:
         """A context, to be used as ``async with``.
 
         Args:
             context_id: unique among the open ones of the session; None: one is made up.
-            voice, language, policy, text_format: None: the session's.
+            voice, language, policy, text_format, speed: None: the session's.
             lexicon: how words are said, before those of the session.
             max_lag_ms: for live captions: when the speech falls that far behind its text, some is left out.
+            lag_policy: ``speed``: it hurries before that, and leaves out only what haste cannot catch up with.
             acknowledge: count audio as heard when it is taken. For files, where the server need not keep to real time,
                 and for sinks that block until it was heard. Without it call `Context.played`, or the server assumes
                 that all is heard as early as can be.
@@ -183,6 +190,8 @@ class Session:
                 language,
                 policy,
                 max_lag_ms=max_lag_ms,
+                lag_policy=lag_policy,
+                speed=speed,
                 text_format=text_format,
                 lexicon=tuple(lexicon) or None,
             ),
