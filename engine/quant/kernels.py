@@ -19,29 +19,24 @@ TILE_INPUTS = 64
 """Inputs a program reads at a time; 4-bit groups are halves, wholes or doubles of it."""
 MOST_ROWS = 8
 """Rows up to which reading the weights once for each of them is cheap enough (they stay in the cache)."""
+_TILE_O, _TILE_I = tl.constexpr(TILE_OUTPUTS), tl.constexpr(TILE_INPUTS)
+
+Components = tuple[Tensor, Tensor, Tensor | None, Tensor | None]
+"""Codes, scales, offsets and gains of a matrix, or of a stack of them."""
+
+# In all kernels ``codes``, ``scales`` and ``offsets`` are a matrix, or a stack of them; codes of type uint8 say
+# that it has 4 bits, others 8 (its offsets are not read then). ``group`` inputs share a scale.
 
 
 @triton.jit
-def _dot_rows(
-    x,
-    codes,
-    scales,
-    offsets,
-    output,
-    live,
-    inputs,
-    groups,
-    group: tl.constexpr,
-    is_4_bit: tl.constexpr,
-    tile_o: tl.constexpr,
-    tile_i: tl.constexpr,
-):
-    """Sums [tile_o] in float32 of the rows ``output`` of one matrix with ``x``; pointers are to their beginnings."""
-    total = tl.zeros((tile_o,), tl.float32)
+def _dot_rows(x, codes, scales, offsets, output, live, inputs, group: tl.constexpr):
+    """Sums [tile] in float32 of the rows ``output`` of one matrix with ``x``; pointers are to their beginnings."""
+    total = tl.zeros((_TILE_O,), tl.float32)
     mask_o = live[:, None]
-    if is_4_bit:
-        half = tl.arange(0, tile_i // 2)
-        for start in range(0, inputs, tile_i):
+    if codes.dtype.element_ty == tl.uint8:
+        groups = inputs // group
+        half = tl.arange(0, _TILE_I // 2)
+        for start in range(0, inputs, _TILE_I):
             pair = start // 2 + half
             inside = pair < inputs // 2
             mask = mask_o & inside[None, :]
@@ -55,8 +50,8 @@ def _dot_rows(
             high = (packed >> 4).to(tl.float32) - 8.0
             total += tl.sum((low * even + high * odd) * scale + (even + odd) * offset, 1)
     else:
-        column = tl.arange(0, tile_i)
-        for start in range(0, inputs, tile_i):
+        column = tl.arange(0, _TILE_I)
+        for start in range(0, inputs, _TILE_I):
             at = start + column
             inside = at < inputs
             mask = mask_o & inside[None, :]
@@ -68,103 +63,52 @@ def _dot_rows(
 
 
 @triton.jit
-def _linear(
-    x,
-    codes,
-    scales,
-    offsets,
-    out,
-    outputs,
-    inputs,
-    groups,
-    group: tl.constexpr,
-    is_4_bit: tl.constexpr,
-    tile_o: tl.constexpr,
-    tile_i: tl.constexpr,
-):
+def _dot_expert_rows(x, expert, codes, scales, offsets, output, live, outputs, inputs, group: tl.constexpr):
+    """``_dot_rows`` with matrix ``expert`` [outputs, inputs] of a stack."""
+    width = inputs // 2 if codes.dtype.element_ty == tl.uint8 else inputs
+    grid = expert * outputs * (inputs // group)
+    codes += expert * outputs * width
+    return _dot_rows(x, codes, scales + grid, offsets + grid, output, live, inputs, group)
+
+
+@triton.jit
+def _linear(x, codes, scales, offsets, out, outputs, inputs, group: tl.constexpr):
     """``out`` [N, O]: program (tile of outputs, row)."""
-    output = tl.program_id(0) * tile_o + tl.arange(0, tile_o)
+    output = tl.program_id(0) * _TILE_O + tl.arange(0, _TILE_O)
     row = tl.program_id(1)
     live = output < outputs
-    total = _dot_rows(
-        x + row * inputs, codes, scales, offsets, output, live, inputs, groups, group, is_4_bit, tile_o, tile_i
-    )
+    total = _dot_rows(x + row * inputs, codes, scales, offsets, output, live, inputs, group)
     tl.store(out + row * outputs + output, total.to(out.dtype.element_ty), mask=live)
 
 
 @triton.jit
-def _experts_in(
-    x,
-    chosen,
-    codes,
-    scales,
-    offsets,
-    out,
-    per_row,
-    inner,
-    inputs,
-    groups,
-    group: tl.constexpr,
-    is_4_bit: tl.constexpr,
-    tile_o: tl.constexpr,
-    tile_i: tl.constexpr,
-):
+def _experts_in(x, chosen, codes, scales, offsets, out, per_row, inner, inputs, group: tl.constexpr):
     """``out`` [P, inner] (float32): ``silu(gate x) * up x`` of each pair; program (tile of the inner width, pair)."""
-    unit = tl.program_id(0) * tile_o + tl.arange(0, tile_o)
+    unit = tl.program_id(0) * _TILE_O + tl.arange(0, _TILE_O)
     pair = tl.program_id(1)
     live = unit < inner
     expert = tl.load(chosen + pair)
-    width = inputs // 2 if is_4_bit else inputs
-    codes += expert * 2 * inner * width
-    scales += expert * 2 * inner * groups
-    offsets += expert * 2 * inner * groups
     row = x + pair // per_row * inputs
-    gate = _dot_rows(row, codes, scales, offsets, unit, live, inputs, groups, group, is_4_bit, tile_o, tile_i)
-    up = _dot_rows(row, codes, scales, offsets, unit + inner, live, inputs, groups, group, is_4_bit, tile_o, tile_i)
+    gate = _dot_expert_rows(row, expert, codes, scales, offsets, unit, live, 2 * inner, inputs, group)
+    up = _dot_expert_rows(row, expert, codes, scales, offsets, unit + inner, live, 2 * inner, inputs, group)
     tl.store(out + pair * inner + unit, gate / (1.0 + tl.exp(-gate)) * up, mask=live)
 
 
 @triton.jit
-def _experts_out(
-    inner_rows,
-    chosen,
-    weights,
-    codes,
-    scales,
-    offsets,
-    out,
-    per_row,
-    outputs,
-    inner,
-    groups,
-    group: tl.constexpr,
-    is_4_bit: tl.constexpr,
-    tile_o: tl.constexpr,
-    tile_i: tl.constexpr,
-):
-    """``out`` [N, O]: the weighted sum over a row's experts, in their order; program (tile of outputs, row)."""
-    output = tl.program_id(0) * tile_o + tl.arange(0, tile_o)
+def _experts_out(x, chosen, weights, codes, scales, offsets, out, per_row, outputs, inputs, group: tl.constexpr):
+    """``out`` [N, O]: the weighted sum over a row's experts, in their order; program (tile of outputs, row).
+
+    ``x`` [P, I] has a row for each pair.
+    """
+    output = tl.program_id(0) * _TILE_O + tl.arange(0, _TILE_O)
     row = tl.program_id(1)
     live = output < outputs
-    width = inner // 2 if is_4_bit else inner
-    total = tl.zeros((tile_o,), tl.float32)
+    total = tl.zeros((_TILE_O,), tl.float32)
     for k in range(0, per_row):
         pair = row * per_row + k
         expert = tl.load(chosen + pair)
-        made = _dot_rows(
-            inner_rows + pair * inner,
-            codes + expert * outputs * width,
-            scales + expert * outputs * groups,
-            offsets + expert * outputs * groups,
-            output,
-            live,
-            inner,
-            groups,
-            group,
-            is_4_bit,
-            tile_o,
-            tile_i,
-        )
+        at = x + pair * inputs
+        made = _dot_expert_rows(at, expert, codes, scales, offsets, output, live, outputs, inputs, group)
         total += made * tl.load(weights + pair).to(tl.float32)
     tl.store(out + row * outputs + output, total.to(out.dtype.element_ty), mask=live)
 
@@ -172,81 +116,39 @@ def _experts_out(
 def linear(x: Tensor, codes: Tensor, scales: Tensor, offsets: Tensor | None) -> Tensor:
     """``x`` [N, I] times the transpose of an ``IntegerMatrix``, given by its components -> [N, O] in ``x``'s type."""
     rows, inputs = x.shape
-    outputs, groups = scales.shape
+    outputs = len(scales)
     out = torch.empty(rows, outputs, dtype=x.dtype, device=x.device)
-    grid = (triton.cdiv(outputs, TILE_OUTPUTS), rows)
-    _linear[grid](
-        x.contiguous(),
-        codes,
-        scales,
-        _or(offsets, scales),
-        out,
-        outputs,
-        inputs,
-        groups,
-        **_shape(codes, inputs, groups),
-    )
+    matrix, group = _matrix((codes, scales, offsets, None), inputs)
+    _linear[triton.cdiv(outputs, TILE_OUTPUTS), rows](x.contiguous(), *matrix, out, outputs, inputs, group)
     return out
 
 
-def experts(
-    x: Tensor,
-    chosen: Tensor,
-    weights: Tensor,
-    gate_up: tuple[Tensor, Tensor, Tensor | None, Tensor | None],
-    down: tuple[Tensor, Tensor, Tensor | None, Tensor | None],
-) -> Tensor:
+def experts(x: Tensor, chosen: Tensor, weights: Tensor, gate_up: Components, down: Components) -> Tensor:
     """Weighted sum over the ``chosen`` [N, K] experts of each row of ``x`` [N, H] -> [N, H] in ``x``'s type.
 
-    ``weights`` [N, K]; ``gate_up`` and ``down``: codes, scales, offsets and gains of the stacks [E, 2I, H] and
-    [E, H, I].
+    ``weights`` [N, K]; ``gate_up`` and ``down``: the stacks [E, 2I, H] and [E, H, I].
     """
     (rows, hidden), per_row = x.shape, chosen.shape[1]
-    inner = gate_up[1].shape[1] // 2
-    middle = torch.empty(rows * per_row, inner, dtype=torch.float32, device=x.device)
+    inner, pairs = gate_up[1].shape[1] // 2, rows * per_row
+    middle = torch.empty(pairs, inner, dtype=torch.float32, device=x.device)
     out = torch.empty_like(x)
     chosen, weights = chosen.contiguous(), weights.contiguous()
-    codes, scales, offsets, gains = gate_up
     # With gains of their own, experts see rows of their own: one for each pair.
-    seen = x if gains is None else (x[:, None] * gains.float()[chosen]).view(-1, hidden)
-    _experts_in[triton.cdiv(inner, TILE_OUTPUTS), rows * per_row](
-        seen.contiguous(),
-        chosen,
-        codes,
-        scales,
-        _or(offsets, scales),
-        middle,
-        rows * per_row // seen.shape[0],
-        inner,
-        hidden,
-        scales.shape[2],
-        **_shape(codes, hidden, scales.shape[2]),
+    seen = x if gate_up[3] is None else (x[:, None] * gate_up[3].float()[chosen]).view(-1, hidden)
+    matrix, group = _matrix(gate_up, hidden)
+    _experts_in[triton.cdiv(inner, TILE_OUTPUTS), pairs](
+        seen.contiguous(), chosen, *matrix, middle, pairs // len(seen), inner, hidden, group
     )
-    codes, scales, offsets, gains = down
-    if gains is not None:
-        middle *= gains[chosen].view_as(middle)
+    if down[3] is not None:
+        middle *= down[3][chosen].view_as(middle)
+    matrix, group = _matrix(down, inner)
     _experts_out[triton.cdiv(hidden, TILE_OUTPUTS), rows](
-        middle,
-        chosen,
-        weights,
-        codes,
-        scales,
-        _or(offsets, scales),
-        out,
-        per_row,
-        hidden,
-        inner,
-        scales.shape[2],
-        **_shape(codes, inner, scales.shape[2]),
+        middle, chosen, weights, *matrix, out, per_row, hidden, inner, group
     )
     return out
 
 
-def _shape(codes: Tensor, inputs: int, groups: int) -> dict[str, int | bool]:
-    is_4_bit = codes.dtype is torch.uint8
-    return {"group": inputs // groups, "is_4_bit": is_4_bit, "tile_o": TILE_OUTPUTS, "tile_i": TILE_INPUTS}
-
-
-def _or(offsets: Tensor | None, scales: Tensor) -> Tensor:
-    """Something to point at where there are no offsets; it is not read."""
-    return scales if offsets is None else offsets
+def _matrix(components: Components, inputs: int) -> tuple[tuple[Tensor, Tensor, Tensor], int]:
+    """What kernels take of a matrix, and its group. Without offsets something else is pointed at; it is not read."""
+    codes, scales, offsets, _ = components
+    return (codes, scales, scales if offsets is None else offsets), inputs // scales.shape[-1]

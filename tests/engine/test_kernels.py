@@ -104,9 +104,10 @@ from engine.quant import kernels
 
 for kernel in (kernels._linear, kernels._experts_in, kernels._experts_out):
     for bits in (4, 8):
-        fixed = {"group": 64, "is_4_bit": bits == 4, "tile_o": kernels.TILE_OUTPUTS, "tile_i": kernels.TILE_INPUTS}
+        fixed = {"group": 64}
         pointers = {
-            "x": "bf16", "out": "fp32" if kernel is kernels._experts_in else "bf16", "inner_rows": "fp32",
+            "x": "fp32" if kernel is kernels._experts_out else "bf16",
+            "out": "fp32" if kernel is kernels._experts_in else "bf16",
             "chosen": "i64", "weights": "fp32", "codes": "u8" if bits == 4 else "i8", "scales": "bf16",
             "offsets": "bf16",
         }
