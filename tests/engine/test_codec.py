@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from engine.codec.limit import CEILING, KNEE
 from engine.codec.speeds import Speeds
 from engine.codec.understudy import CODEBOOK_SIZE, CODEBOOK_STREAMS, StreamingFeatures, UnderstudyCodec
 from engine.codec.vocoder import LOG_F0, NUM_FEATURES, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, VOICED, Vocoder
@@ -166,17 +167,29 @@ def test_codes_outside_the_codebooks_are_clamped(codec: UnderstudyCodec) -> None
     assert torch.equal(whole(codec, codes), whole(codec, outside))
 
 
-def test_pulses_come_at_the_pitch_asked_for() -> None:
+def hum(log_power: float, frames: int) -> torch.Tensor:
+    """A steady voice without noise [S]."""
     vocoder = Vocoder()
     for name, table in envelope_tables().items():
         vocoder.get_buffer(name).copy_(table)
     parameters = torch.zeros(1, 9, NUM_FEATURES)
-    parameters[..., 0], parameters[..., 40:43] = -3.0, -6.0
+    parameters[..., 0], parameters[..., 40:43] = log_power, -6.0
     parameters[..., LOG_F0], parameters[..., VOICED] = np.log(223.7), 1.0
     vocoder.get_buffer("band_offset").fill_(-60.0)
     state = UnderstudyCodec(8, 1).allocate(1)
     memory = (state.phase, state.tail, state.rumble, state.position)
-    wave = torch.cat([vocoder(parameters, *memory) for _ in range(40)], 1)[0, 4 * SAMPLES_PER_FRAME :].numpy()
+    return torch.cat([vocoder(parameters, *memory) for _ in range(frames)], 1)[0]
+
+
+def test_loud_speech_is_bent_and_not_clipped() -> None:
+    quiet, loud = hum(-6.0, 6), hum(-2.0, 6)
+    assert float(quiet.abs().max()) < KNEE < float(loud.abs().max()) <= CEILING + 1e-6
+    is_quiet = loud.abs() < KNEE
+    torch.testing.assert_close(loud[is_quiet], (quiet * np.exp(2.0))[is_quiet], rtol=1e-3, atol=1e-5)
+
+
+def test_pulses_come_at_the_pitch_asked_for() -> None:
+    wave = hum(-3.0, 40)[4 * SAMPLES_PER_FRAME :].numpy()
     spectrum = np.abs(np.fft.rfft(wave * np.hanning(len(wave))))
     frequency = np.arange(len(spectrum)) * SAMPLE_RATE_HZ / len(wave)
     for harmonic in (1, 2, 10, 30):
