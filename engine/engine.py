@@ -6,12 +6,14 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from engine.context_rows import ContextRows
 from engine.core import (
     AudioChunk,
     Cancelled,
@@ -31,19 +33,20 @@ from engine.errors import (
     RevisionError,
     SpeechError,
     TextError,
-    TextTooLongError,
     UnknownUtteranceError,
     UtteranceStateError,
 )
 from engine.loading import Parts, load_parts
-from engine.rewind import Made, Prompt, Tape
-from engine.runner import Samples, Track
+from engine.loudness import loudness_db
+from engine.rewind import Made, Tape
+from engine.runner import Samples
 from engine.scheduler import Scheduler
 from engine.script import STEP_CHARACTERS, Script
-from engine.streams.base import Demand, Fault, Guide, Spoken, TextStream
+from engine.sequence import Sequence
+from engine.streams.base import Demand, Fault, Guide, Spoken
 from engine.text.explain import explaining
 from engine.text.front import warm
-from engine.voices.book import MadeVoice, ReadyVoice
+from engine.voices.book import MadeVoice
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +56,10 @@ FIRST_CHUNK_FRAMES = 2
 """Frames in the first chunk: a player that starts with it has time for whatever delays the next one."""
 SILENCE_MS = 40
 """Audio of an utterance in which there is nothing to say."""
+FADE_MS = 10
+"""In which the last sound of an utterance dies away."""
+KEPT_BACK_FRAMES = 6
+"""Of a turn begun on a guess that are not given out before they have to be: a pause in them may become its end."""
 RECALL_S = 2.0
 """A listener may be so far behind where the scheduler sees it: a revision can still change what it has not heard."""
 REVISED_LEAD_S = 2.0
@@ -63,53 +70,12 @@ RESERVE_STEPS = 4
 """.. and the time of so many steps: prompt rows, two frames, and somebody else's turn."""
 STEP_WEIGHT = 0.1
 """Of a new step in the running mean of their times."""
-MOST_RETRIES = 2
-"""Of a turn, or between two silences of the aligned form, where there was no speech."""
 SILENT = 1e-3
 """Loudness (RMS, full scale is 1) of a frame below which it is silent."""
 BUSY = 0.8
 """Share of real time that steps take from which on nothing is begun on a guess."""
 TRIAL_STEPS = 4
 """Steps after which a new engine is as fast as it will be; a restart waits for them."""
-
-
-@dataclass
-class Sequence:
-    """One utterance on its way from text to sound."""
-
-    utterance: Utterance
-    script: Script
-    stream: TextStream
-    track: Track
-    tape: Tape
-    voice: ReadyVoice
-    """The utterance's own to its end, whatever becomes of the voice's name."""
-    seed: int
-    """Of the random numbers it began with."""
-    is_finished: bool = False
-    """No more text will come."""
-    held: list[AudioChunk] = field(default_factory=list)
-    """What is kept back until the first chunk is whole."""
-    samples: int = 0
-    frames: int = 0
-    retries: int = 0
-    retries_left: int = MOST_RETRIES
-    """Until the stream rests again."""
-    silent_ms: float = 0.0
-    """For how long its audio has been silent where it should not."""
-    heard: int = 0
-    """Samples that must not change any more: what a revision was told."""
-    compute_s: float = 0.0
-
-    @property
-    def held_samples(self) -> int:
-        """Samples made and kept back."""
-        return sum(len(chunk.samples) for chunk in self.held)
-
-    @property
-    def name(self) -> str:
-        """The utterance's id."""
-        return self.utterance.utterance_id
 
 
 class Engine:
@@ -129,7 +95,7 @@ class Engine:
         self._make_stream = parts.make_stream
         self._scheduler = scheduler
         self._timer = timer
-        self._limits = parts.limits
+        self._rows = ContextRows(parts.runner, parts.limits, parts.recall, self._begin)
         self._sequences: dict[str, Sequence] = {}
         self._outbox: list[EngineEvent] = []
         self._ended: dict[type[EngineEvent], int] = {Finished: 0, Cancelled: 0, Failed: 0}
@@ -152,6 +118,10 @@ class Engine:
         track = self.runner.open(voice, utterance.sampling)
         tape = Tape(self.runner, track, stream, script)
         self._sequences[name] = Sequence(utterance, script, stream, track, tape, voice, track.sampler.params.seed)
+        slowest, fastest = self.info.speeds
+        if not slowest <= utterance.speed <= fastest:
+            told = f"this model speaks at {slowest:g} to {fastest:g}" if slowest < fastest else "this model cannot"
+            self._outbox.append(Notice(name, f"speed {utterance.speed:g}: {told}"))
         self._scheduler.add(name)
 
     def append_text(self, utterance_id: str, text: str) -> None:
@@ -191,6 +161,10 @@ class Engine:
         """Stop at once; no audio of it follows, ``Cancelled`` does."""
         self._end(self._open(utterance_id), Cancelled(utterance_id))
 
+    def hurry(self, utterance_id: str, speed: float) -> None:
+        """Speak from the next frame on so much faster than is asked for, as far as the model can; 1: as asked for."""
+        self._open(utterance_id).hurry = speed
+
     def pause(self, utterance_id: str) -> None:
         """Make no audio for it until ``resume``; text is still taken in."""
         self._open(utterance_id)
@@ -208,6 +182,8 @@ class Engine:
     def idle_s(self) -> float | None:
         """Seconds until ``step`` has something to do if nothing is asked meanwhile; None: it never will."""
         if self._outbox or self._unread() or any(s.stream.demand() is Demand.END for s in self._sequences.values()):
+            return 0.0
+        if self._for_ahead():
             return 0.0
         return self._scheduler.next_due_s(self._ready(), self._held())
 
@@ -264,8 +240,13 @@ class Engine:
         self._read()
         self._situate()
         due = [self._sequences[name] for name in self._scheduler.select(self._ready())]
+        # Rows ahead may come to nothing, so they wait until nobody is about to run dry.
+        before = self.runner.prompt_rows
         spoken = self._decode(self._prefill(self._renew(due)))
         self._vocode(spoken)
+        if self.runner.prompt_rows == before and self._has_time(due):
+            self._prefill_ahead()
+        self._give_out()
         self._account(due, self._timer() - started_s)
         self._close_ended()
         events, self._outbox = self._outbox, []
@@ -293,45 +274,43 @@ class Engine:
 
     def _situate(self) -> None:
         """Tell the streams how much their listeners have; begin anew what was begun too early and nobody has heard."""
-        reserve_s = self._reserve_s
+        reserve_s, cost = self._reserve_s, 1000 * self._step_s / self.info.frame_ms
         for sequence in list(self._sequences.values()):
             with self._guard(sequence):
                 if sequence.stream.would_restart:
-                    left = sequence.tape.restart(sequence.samples - sequence.held_samples)
+                    left = sequence.tape.restart(sequence.released)
                     self._take_back(sequence, left)
                     self._count(withdrawn_guesses=left is not None)
-                sequence.stream.situate(self._scheduler.lead_s(sequence.name), reserve_s)
+                if sequence.stream.is_tentative:
+                    left = sequence.tape.splice(sequence.released)
+                    self._take_back(sequence, left)
+                    self._count(spliced_guesses=left is not None)
+                sequence.stream.situate(self._scheduler.lead_s(sequence.name), reserve_s, cost)
 
     @property
     def _reserve_s(self) -> float:
         """Audio with which a listener's next turn has to be begun; endless when there is no time for guesses."""
-        is_busy = len(self._sequences) > 1 and 1000 * self._step_s > BUSY * self.info.frame_ms
+        fastest = max((s.utterance.speed * s.hurry for s in self._sequences.values()), default=1.0)
+        is_busy = len(self._sequences) > 1 and 1000 * self._step_s * fastest > BUSY * self.info.frame_ms
         return math.inf if is_busy else RESERVE_S + RESERVE_STEPS * self._step_s
+
+    def _has_time(self, due: Iterable[Sequence]) -> bool:
+        """Whether no listener of those due is about to run dry."""
+        return all(self._scheduler.lead_s(s.name) > self._reserve_s for s in due if self._is_open(s))
 
     def _held(self) -> dict[str, float]:
         """Utterances that hold back until their listener has no more than so many seconds."""
-        reserve_s = self._reserve_s
-        return {n: reserve_s for n, s in self._sequences.items() if s.stream.demand() is Demand.HOLD}
+        return {n: s.stream.held_to_s for n, s in self._sequences.items() if s.stream.demand() is Demand.HOLD}
 
     def _ready(self) -> list[str]:
         """Utterances that could go on now."""
         return [n for n, s in self._sequences.items() if s.stream.demand() in (Demand.PREFILL, Demand.DECODE)]
 
     def _renew(self, due: list[Sequence]) -> list[Sequence]:
-        """Go back to the voice's own rows, at a pause, where a long utterance has filled its context.
-
-        Speech goes on from there as from the beginning; the codec's memory runs on. Returns those that still are open.
-        """
+        """Renew contexts that are full; returns those that still are open."""
         for sequence in due:
-            rows = sequence.track.rows
             with self._guard(sequence):
-                if rows >= self._limits.renew_rows and sequence.stream.is_resting:
-                    self._begin(sequence)
-                    sequence.tape.renew(sequence.voice)
-                    sequence.stream.renew()
-                    self._renewals += 1
-                elif rows >= self._limits.most_rows:
-                    raise TextTooLongError("the text has no pause at which its long context could be let go")
+                self._renewals += self._rows.renew(sequence)
         return [s for s in due if self._is_open(s)]
 
     def _prefill(self, due: list[Sequence]) -> list[Sequence]:
@@ -342,12 +321,24 @@ class Engine:
         for sequence in due:
             if sequence.stream.demand() is Demand.PREFILL:
                 with self._guard(sequence):
-                    self._begin(sequence)
-                    token_ids = sequence.stream.take_prompt()
-                    self.runner.prefill(sequence.track, token_ids)
-                    sequence.tape.end(Prompt(token_ids, sequence.stream.place()))
+                    self._rows.open_turn(sequence)
                 break
         return [s for s in due if self._is_open(s) and s.stream.demand() is Demand.DECODE]
+
+    def _for_ahead(self) -> list[Sequence]:
+        """Utterances whose next prompt has rows enough that can be prefilled before the rest of it is known."""
+        if math.isinf(self._reserve_s):
+            return []
+        waiting = [s for s in self._sequences.values() if not self._scheduler.is_paused(s.name)]
+        waiting = [s for s in waiting if s.stream.demand() in (Demand.WAIT, Demand.HOLD)]
+        return [s for s in waiting if self._rows.can_go_ahead(s)]
+
+    def _prefill_ahead(self) -> None:
+        """Prefill such rows for one utterance, so that fewer are left when its turn is begun."""
+        for sequence in self._for_ahead()[:1]:
+            with self._guard(sequence):
+                self._renewals += self._rows.renew(sequence)
+                self._rows.go_ahead(sequence)
 
     def _decode(self, decoding: list[Sequence]) -> list[tuple[Sequence, Spoken]]:
         """One frame for each; what it means to its text stream."""
@@ -362,6 +353,7 @@ class Engine:
             with self._guard(sequence):
                 if isinstance(frame, Exception):
                     raise frame
+                frame = replace(frame, speed=sequence.hurry)
                 news = sequence.stream.accept(frame)
                 sequence.tape.end(Made(guide, frame, sequence.track.pending, news))
                 sequence.frames += len(news.frames)
@@ -374,15 +366,30 @@ class Engine:
 
     def _vocode(self, spoken: list[tuple[Sequence, Spoken]]) -> None:
         """Frames to samples, samples and words to chunks."""
-        pieces = self.runner.vocode([s.track for s, _ in spoken], [news.frames for _, news in spoken])
+        pieces = self.runner.vocode(
+            [s.track for s, _ in spoken], [news.frames for _, news in spoken], [news.speed for _, news in spoken]
+        )
         for (sequence, news), samples in zip(spoken, pieces, strict=True):
             with self._guard(sequence):
                 if isinstance(samples, Exception):
                     raise samples
+                sequence.tape.hear(loudness_db(samples, len(news.frames)))
                 if self._is_mute(sequence, samples, news.most_silent_ms):
                     self._retry(sequence, Fault.MUTE)
-                elif len(samples) or news.words:
+                    continue
+                if news.ends_at is not None:
+                    samples = self._died_away(samples, news)
+                if len(samples) or news.words:
                     self._hand_out(sequence, AudioChunk(sequence.name, sequence.samples, samples, news.words))
+
+    def _died_away(self, samples: NDArray[np.float32], news: Spoken) -> NDArray[np.float32]:
+        """The last samples of an utterance, without what lies behind its last sound."""
+        assert news.ends_at is not None
+        frame = len(samples) // len(news.frames)
+        kept = samples[: len(samples) - frame + round(news.ends_at * frame)].copy()
+        fade = min(len(kept), self.info.sample_rate * FADE_MS // 1000)
+        kept[len(kept) - fade :] *= np.linspace(1, 0, fade, dtype=np.float32)
+        return kept
 
     def _begin(self, sequence: Sequence) -> None:
         """Note where an utterance stands before something is done for it."""
@@ -407,10 +414,7 @@ class Engine:
         if left is None:
             return
         samples, frames = left
-        void = sequence.samples - samples
-        sequence.silent_ms = 0.0
-        sequence.samples, sequence.frames = samples, sequence.frames - frames
-        sequence.held = [chunk for chunk in sequence.held if chunk.first_sample < samples]
+        void = sequence.take_back(samples, frames)
         self._scheduler.retract(sequence.name, void / self.info.sample_rate)
         self._samples -= void
         self._frames -= frames
@@ -428,7 +432,7 @@ class Engine:
         self._count(**{"runaways" if fault is Fault.RUNAWAY else "duds": 1})
         if sequence.retries_left == 0:
             raise SpeechError(f"the model {fault.value}")
-        released = sequence.samples - sequence.held_samples
+        released = sequence.released
         restarted = sequence.tape.restart(released)
         self._take_back(sequence, restarted or sequence.tape.retreat(released))
         sequence.retries_left -= 1
@@ -453,22 +457,25 @@ class Engine:
         return sequence.silent_ms > most_ms
 
     def _hand_out(self, sequence: Sequence, chunk: AudioChunk) -> None:
-        sequence.samples += len(chunk.samples)
-        if sequence.stream.is_resting:
-            sequence.retries_left = MOST_RETRIES
+        sequence.take(chunk)
         self._samples += len(chunk.samples)
         self._scheduler.record(sequence.name, len(chunk.samples) / self.info.sample_rate)
-        sequence.held.append(chunk)
-        if sequence.samples >= FIRST_CHUNK_FRAMES * self.info.samples_per_frame:
-            self._release(sequence)
 
-    def _release(self, sequence: Sequence) -> None:
-        """Give out what is held, as one chunk."""
-        if sequence.held:
-            samples = np.concatenate([chunk.samples for chunk in sequence.held])
-            words = tuple(word for chunk in sequence.held for word in chunk.words)
-            self._outbox.append(AudioChunk(sequence.name, sequence.held[0].first_sample, samples, words))
-            sequence.held = []
+    def _give_out(self) -> None:
+        """Give out what was made, but for first chunks that are not whole and what might have to be taken back."""
+        for sequence in self._sequences.values():
+            if sequence.held and sequence.samples >= FIRST_CHUNK_FRAMES * self.info.samples_per_frame:
+                self._release(sequence, self._kept_back(sequence))
+
+    def _kept_back(self, sequence: Sequence) -> int:
+        """Chunks of a turn that may still be ended at a pause before them; none where the listener needs them."""
+        stream, held_s = sequence.stream, sequence.held_samples / self.info.sample_rate
+        is_needed = self._scheduler.lead_s(sequence.name) - held_s <= self._reserve_s
+        return KEPT_BACK_FRAMES if stream.is_tentative and stream.demand() is Demand.DECODE and not is_needed else 0
+
+    def _release(self, sequence: Sequence, keep: int = 0) -> None:
+        if chunk := sequence.release(keep):
+            self._outbox.append(chunk)
 
     def _account(self, served: list[Sequence], compute_s: float) -> None:
         self._steps += 1

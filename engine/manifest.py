@@ -39,6 +39,8 @@ class Manifest:
     sampling: SamplingParams = SamplingParams()
     renew_rows: int = 2000
     """Context, in rows, that the model was trained to use; longer ones are let go at the next pause."""
+    pins_history: bool = True
+    """Whether a renewed context begins with the first and the previous turn, or with the voice alone (turn form)."""
 
     def __post_init__(self) -> None:
         """Refuse a combination that cannot speak."""
@@ -75,8 +77,9 @@ class Manifest:
         for name in ("name", "text_stream", "alphabet", "licence"):
             if not isinstance(given.get(name, ""), str):
                 raise ConfigError(f"{KEY}.{name} must be a string")
-        if not isinstance(given.get("cues", False), bool):
-            raise ConfigError(f"{KEY}.cues must be true or false")
+        for name in ("cues", "pins_history"):
+            if not isinstance(given.get(name, False), bool):
+                raise ConfigError(f"{KEY}.{name} must be true or false")
         rows = given.get("renew_rows", cls.renew_rows)
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
             raise ConfigError(f"{KEY}.renew_rows must be a positive number of rows, not {rows!r}")

@@ -111,6 +111,25 @@ class PromptBuilder:
         """
         return self.token_ids(_NEWLINE if is_closed else _END + _NEWLINE) + self.turn_ids(text)
 
+    def settled_ids(self, text: str, known: int, is_first: bool, is_closed: bool) -> list[int]:
+        """Token ids that the prompt begins with of any text that begins like ``text``.
+
+        Like it for ``known`` characters, that is, and then with a space or not at all, if one follows in ``text``.
+        ``is_first``: ``turn_ids`` is meant, else ``continuation_ids``. It holds for tokenizers that never join what a
+        space parts (all that take texts apart before they merge). Raises ``TextError``.
+        """
+        validate_text(text)
+        head = [] if is_first else self.token_ids(_NEWLINE if is_closed else _END + _NEWLINE)
+        head += self.token_ids(_USER)
+        tagged = with_speaker_tag(text)
+        seam = len(tagged) - len(text) + known
+        while seam > 0 and not (tagged[seam : seam + 1] == " " and tagged[seam - 1] not in WHITE_SPACE):
+            seam -= 1
+        encoding = self._tokenizer.encode(tagged, add_special_tokens=False)
+        ends = [end for _, end in encoding.offsets]
+        settled = next((i for i, end in enumerate(ends) if end > seam), len(ends))
+        return head + encoding.ids[:settled]
+
     def text_rows(self, ids: Sequence[int]) -> Tensor:
         """Text rows [T, 1 + C] of token ids."""
         rows = torch.zeros(len(ids), 1 + self.config.num_codebooks, dtype=torch.int64)

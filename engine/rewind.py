@@ -11,9 +11,10 @@ from typing import Any
 from torch import Tensor
 
 from engine.core import WordTiming
+from engine.recall import Recalled
 from engine.runner import Runner, Track, TrackSnapshot
 from engine.script import Script
-from engine.streams.base import Demand, Frame, Guide, Spoken, TextStream
+from engine.streams.base import Demand, Frame, Guide, Spoken, SpokenTurn, TextStream
 from engine.voices.book import ReadyVoice
 
 SNAPSHOT_ENTRIES = 4
@@ -23,12 +24,31 @@ MOST_SNAPSHOTS = 48
 
 
 @dataclass(frozen=True)
+class Ahead:
+    """Rows of the next prompt were prefilled before the rest of it was known."""
+
+    token_ids: tuple[int, ...]
+    until: tuple[int, ...]
+    """All of that prompt so far, these included."""
+
+    def again(self, stream: TextStream) -> Spoken | None:
+        """Leave the stream as it is if its next prompt still begins like this."""
+        return Spoken() if stream.upcoming()[: len(self.until)] == self.until else None
+
+    def replay(self, runner: Runner, track: Track) -> None:
+        """Do to the track what was done."""
+        runner.prefill(track, self.token_ids, is_ahead=True)
+
+
+@dataclass(frozen=True)
 class Prompt:
     """Prompt rows were prefilled."""
 
     token_ids: tuple[int, ...]
     place: Any
     """Of the stream, afterwards."""
+    ahead: int = 0
+    """So many of them were among the rows already."""
 
     def again(self, stream: TextStream) -> Spoken | None:
         """Take the stream on if it asks for the same."""
@@ -36,25 +56,27 @@ class Prompt:
 
     def replay(self, runner: Runner, track: Track) -> None:
         """Do to the track what was done."""
-        runner.prefill(track, self.token_ids)
+        runner.prefill(track, self.token_ids[self.ahead :])
 
 
 @dataclass(frozen=True)
 class Renewal:
-    """The context went back to the voice."""
+    """The context went back to the voice and to ``recalled``, the rows of ``history``."""
 
     voice: ReadyVoice
+    history: tuple[SpokenTurn, ...]
+    recalled: Recalled | None
 
     def again(self, stream: TextStream) -> Spoken | None:
         """Take the stream on if it rests here, too."""
-        if not stream.is_resting:
+        if not stream.is_resting or stream.history != self.history:
             return None
         stream.renew()
         return Spoken()
 
     def replay(self, runner: Runner, track: Track) -> None:
         """Do to the track what was done."""
-        runner.renew(track, self.voice)
+        runner.renew(track, self.voice, self.recalled)
 
 
 @dataclass(frozen=True)
@@ -65,16 +87,20 @@ class Made:
     frame: Frame
     row: Tensor
     spoken: Spoken
+    levels_db: tuple[float, ...] = ()
+    """How loud its frames were."""
 
     def again(self, stream: TextStream) -> Spoken | None:
         """Take the stream on if the same frame would be made."""
         if stream.demand() is not Demand.DECODE or stream.guide() != self.guide:
             return None
-        return stream.accept(self.frame)
+        said = stream.accept(self.frame)
+        stream.hear(self.levels_db)
+        return said if (said.speed, said.ends_at) == (self.spoken.speed, self.spoken.ends_at) else None
 
     def replay(self, runner: Runner, track: Track) -> None:
         """Do to the track what was done."""
-        runner.replay(track, self.guide, self.row, self.spoken.frames)
+        runner.replay(track, self.guide, self.row, self.spoken.frames, self.spoken.speed)
 
 
 @dataclass
@@ -85,7 +111,7 @@ class Entry:
     """Made before, of the whole utterance."""
     place: Any
     snapshot: TrackSnapshot | None
-    work: Prompt | Renewal | Made | None = None
+    work: Ahead | Prompt | Renewal | Made | None = None
     """None while it is being done."""
 
 
@@ -123,18 +149,19 @@ class Tape:
         if is_due:
             self._forget(heard)
 
-    def end(self, work: Prompt | Renewal | Made) -> None:
+    def end(self, work: Ahead | Prompt | Renewal | Made) -> None:
         """It was done."""
         self._entries[-1].work = work
 
-    def renew(self, voice: ReadyVoice) -> None:
-        """Take the track back to the voice's rows; snapshots from before keep what that takes away."""
+    def renew(self, voice: ReadyVoice, recalled: Recalled | None) -> None:
+        """Take the track back to the voice's rows and ``recalled`` turns; older snapshots keep what that takes away."""
         base = self._runner.keep(self._track)
         for entry in self._entries:
             if entry.snapshot is not None and entry.snapshot.base is None:
                 entry.snapshot = replace(entry.snapshot, base=base)
-        self._runner.renew(self._track, voice)
-        self.end(Renewal(voice))
+        self._runner.renew(self._track, voice, recalled)
+        self.end(Renewal(voice, self._stream.history, recalled))
+        self._stream.renew()
 
     def revise(self, start: int, text: str, heard: int) -> Rewound:
         """Other text from ``start`` on: go back to where that makes a difference, but not before sample ``heard``.
@@ -174,6 +201,38 @@ class Tape:
             return None
         return self._go_back(index)
 
+    def hear(self, levels_db: tuple[float, ...]) -> None:
+        """The frames made last have been vocoded: so loud they are."""
+        made = self._entries[-1].work
+        assert isinstance(made, Made), made
+        self.end(replace(made, levels_db=levels_db))
+        self._stream.hear(levels_db)
+
+    def splice(self, released: int) -> tuple[int, int] | None:
+        """Go back to the last pause where the turn had better be ended, unless samples behind it were ``released``.
+
+        Returns the samples that are left and the frames taken back.
+        """
+        for index in range(len(self._entries) - 1, -1, -1):
+            entry = self._entries[index]
+            if entry.samples < released or isinstance(entry.work, Prompt):
+                return None
+            if self._stream.had_better_end_at(entry.place):
+                return self._go_back(index)
+        return None
+
+    def withdraw(self) -> None:
+        """Undo the rows that were prefilled ahead, and what was begun behind them."""
+        self._go_back(self._first_ahead)
+
+    @property
+    def _first_ahead(self) -> int:
+        """The first of the entries at the end that are rows of a prompt that is not whole."""
+        index = len(self._entries)
+        while index and (self._entries[index - 1].work is None or isinstance(self._entries[index - 1].work, Ahead)):
+            index -= 1
+        return index
+
     def retreat(self, released: int) -> tuple[int, int]:
         """Undo all frames that were not ``released``; returns what ``restart`` does."""
         return self._go_back(next(i for i, entry in enumerate(self._entries) if entry.samples >= released))
@@ -195,7 +254,8 @@ class Tape:
     def _forget(self, heard: int) -> None:
         """Let go of what lies before sample ``heard``, and of snapshots beyond the bound."""
         held = [i for i, entry in enumerate(self._entries) if entry.snapshot is not None]
-        first = max((i for i in held if self._entries[i].samples <= heard), default=0)
+        last = self._first_ahead
+        first = max((i for i in held if self._entries[i].samples <= heard and i <= last), default=0)
         if first:
             del self._entries[:first]
             live = self._stream.place()

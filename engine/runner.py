@@ -21,6 +21,7 @@ from engine.core import SamplingParams
 from engine.errors import FootlightsError
 from engine.model.aligned import AlignedWindow
 from engine.model.decoder import Decoder
+from engine.recall import Recalled
 from engine.sampler import Sampler, SamplerState
 from engine.streams.base import Frame, Guide, Window
 from engine.voices.book import ReadyVoice, VoicePrefix
@@ -49,6 +50,8 @@ class Track:
     pending: Tensor
     """[1 + C]: the last row, which the backbone has not seen."""
     sampler: SamplerState
+    ahead: tuple[int, ...] = ()
+    """Token ids at the end of the rows that belong to a prompt of which the rest is not there yet."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class TrackSnapshot:
     rows: int
     pending: Tensor
     sampler: SamplerState
+    ahead: tuple[int, ...]
     decoder: DecoderPoint
     codec: Memory
     base: DecoderState | None = None
@@ -120,10 +124,18 @@ class Runner:
         self._codecs.drop(track.key)
 
     @torch.inference_mode()
-    def renew(self, track: Track, voice: ReadyVoice) -> None:
-        """Put the decoder back to the voice's rows; codec and random numbers run on."""
+    def renew(self, track: Track, voice: ReadyVoice, recalled: Recalled | None = None) -> None:
+        """Put the decoder back to the voice's rows, and turns behind them; codec and random numbers run on."""
         self._decoders.restore(track.key, voice.memory)
-        track.rows, track.pending = len(voice.prefix.rows), voice.pending
+        track.rows, track.pending, track.ahead = len(voice.prefix.rows), voice.pending, ()
+        if recalled is not None:
+            rows = torch.cat((track.pending[None], recalled.rows.to(self._device)))
+            beside = self._windows([[None, *recalled.windows[:-1]]], [track.voice])
+            self.decoder.prefill(rows[None], self._decoders.gather([track.key]), aligned=beside)
+            track.pending = rows[-1]
+            track.rows += len(recalled.rows)
+            track.sampler.observe(recalled.rows[:, 0].tolist())
+            self.prompt_rows += len(recalled.rows)
 
     @torch.inference_mode()
     def keep(self, track: Track) -> DecoderState:
@@ -135,7 +147,7 @@ class Runner:
         """Where the track stands, to go back to. Small: no row is copied."""
         state, row = self._decoders.locate(track.key)
         codec = self._codecs.snapshot(track.key)
-        return TrackSnapshot(track.rows, track.pending, track.sampler.copy(), state.point(row), codec)
+        return TrackSnapshot(track.rows, track.pending, track.sampler.copy(), track.ahead, state.point(row), codec)
 
     @torch.inference_mode()
     def restore(self, track: Track, snapshot: TrackSnapshot) -> None:
@@ -146,9 +158,12 @@ class Runner:
         state.go_back(row, snapshot.decoder)
         self._codecs.restore(track.key, snapshot.codec)
         track.rows, track.pending, track.sampler = snapshot.rows, snapshot.pending, snapshot.sampler.copy()
+        track.ahead = snapshot.ahead
 
     @torch.inference_mode()
-    def replay(self, track: Track, guide: Guide, row: Tensor, heard: Sequence[tuple[int, ...]]) -> None:
+    def replay(
+        self, track: Track, guide: Guide, row: Tensor, heard: Sequence[tuple[int, ...]], speed: float = 1.0
+    ) -> None:
         """Make a frame once more that is known to have become ``row`` [1 + C], and of which ``heard`` was vocoded."""
         state = self._decoders.gather([track.key])
         rows = track.pending[None, None]
@@ -157,19 +172,20 @@ class Runner:
         track.pending = row
         track.rows += 1
         track.sampler.advance(int(row[0]))
-        self.vocode([track], [heard])
+        self.vocode([track], [heard], [speed])
 
     # Work
 
     @torch.inference_mode()
-    def prefill(self, track: Track, token_ids: Sequence[int]) -> None:
-        """Append text rows; the last one is pending then."""
+    def prefill(self, track: Track, token_ids: Sequence[int], is_ahead: bool = False) -> None:
+        """Append text rows; the last one is pending then. ``is_ahead``: there is more to come of their prompt."""
         text = torch.zeros(len(token_ids), len(track.pending), dtype=torch.int64, device=self._device)
         text[:, 0] = torch.tensor(token_ids, device=self._device)
         rows = torch.cat((track.pending[None], text))
         self.decoder.prefill(rows[None], self._decoders.gather([track.key]))
         track.pending = rows[-1]
         track.rows += len(token_ids)
+        track.ahead = (*track.ahead, *token_ids) if is_ahead else ()
         track.sampler.observe(token_ids)
         self.prompt_rows += len(token_ids)
 
@@ -214,16 +230,22 @@ class Runner:
 
     def _window(self, tracks: Sequence[Track], guides: Sequence[Guide]) -> AlignedWindow | None:
         """The guides' windows as tensors; None when no guide has one."""
+        return self._windows([[guide.window] for guide in guides], [track.voice for track in tracks])
+
+    def _windows(self, windows: Sequence[Sequence[Window | None]], voices: Sequence[int]) -> AlignedWindow | None:
+        """``windows`` [B][T] of sequences with ``voices`` [B] as tensors; None when no row has one."""
         aligned = self.config.aligned
-        if aligned is None or all(guide.window is None for guide in guides):
+        if aligned is None or not any(window for row in windows for window in row):
             return None
         blank = Window((0,) * aligned.window, (0, 0))
-        windows = [guide.window or blank for guide in guides]
         packed = torch.tensor(
-            [[*w.symbols, *w.elapsed, track.voice] for w, track in zip(windows, tracks, strict=True)],
+            [
+                [[*(w or blank).symbols, *(w or blank).elapsed, voice] for w in row]
+                for row, voice in zip(windows, voices, strict=True)
+            ],
             device=self._device,
-        )[:, None]
-        mask = torch.tensor([[guide.window is not None] for guide in guides], device=self._device)
+        )
+        mask = torch.tensor([[window is not None for window in row] for row in windows], device=self._device)
         return AlignedWindow(packed[..., :-3], packed[..., -3:-1], packed[..., -1], mask)
 
     def _moves(self, hidden: Tensor, samplers: Sequence[SamplerState], guides: Sequence[Guide]) -> list[int]:
@@ -233,38 +255,52 @@ class Runner:
         return self.sampler.moves(logits, samplers, [guide.moves or ONLY_STAY for guide in guides])
 
     @torch.inference_mode()
-    def vocode(self, tracks: Sequence[Track], frames: Sequence[Sequence[tuple[int, ...]]]) -> list[Samples | Exception]:
-        """Samples of each track's next ``frames`` (any number of frames, each [C]), or what went wrong with it."""
+    def vocode(
+        self,
+        tracks: Sequence[Track],
+        frames: Sequence[Sequence[tuple[int, ...]]],
+        speeds: Sequence[float] | None = None,
+    ) -> list[Samples | Exception]:
+        """Samples of each track's next ``frames`` (any number of frames, each [C]), or what went wrong with it.
+
+        ``speeds`` of the tracks, among those of the codec; None: all 1.
+        """
+        speeds = speeds or [1.0] * len(tracks)
         pieces: list[list[Samples]] = [[] for _ in tracks]
         errors: dict[int, Exception] = {}
         for i in range(max((len(each) for each in frames), default=0)):
-            # Nearly always every track has one frame; a frame held back makes it none, or two.
-            members = [b for b, each in enumerate(frames) if len(each) > i and b not in errors]
-            made = self._vocode_step([tracks[b] for b in members], [frames[b][i] for b in members])
-            for b, samples in zip(members, made, strict=True):
-                if isinstance(samples, Exception):
-                    errors[b] = samples
-                else:
-                    pieces[b].append(samples)
+            for speed in dict.fromkeys(speeds):
+                # Nearly always every track has one frame; a frame held back makes it none, or two.
+                members = [
+                    b for b, each in enumerate(frames) if len(each) > i and b not in errors and speeds[b] == speed
+                ]
+                made = self._vocode_step([tracks[b] for b in members], [frames[b][i] for b in members], speed)
+                for b, samples in zip(members, made, strict=True):
+                    if isinstance(samples, Exception):
+                        errors[b] = samples
+                    else:
+                        pieces[b].append(samples)
         return [errors.get(b) or (np.concatenate(p) if p else NOTHING) for b, p in enumerate(pieces)]
 
-    def _vocode_step(self, tracks: Sequence[Track], codes: Sequence[tuple[int, ...]]) -> list[Samples | Exception]:
+    def _vocode_step(
+        self, tracks: Sequence[Track], codes: Sequence[tuple[int, ...]], speed: float
+    ) -> list[Samples | Exception]:
         if not tracks:
             return []
         state = self._codecs.gather([track.key for track in tracks])
-        batch = torch.tensor(codes, device=self._device)[:, :, None]
+        batch = torch.tensor(codes, device=self.codec.device)[:, :, None]
         if len(tracks) == 1:
-            return [_attempt(lambda: self._samples(batch, state)[0])]
+            return [_attempt(lambda: self._samples(batch, state, speed)[0])]
         before = state.snapshot()
         try:
-            return list(self._samples(batch, state))
+            return list(self._samples(batch, state, speed))
         except Exception:
             state.restore(before)
-            return [self._vocode_step([t], [c])[0] for t, c in zip(tracks, codes, strict=True)]
+            return [self._vocode_step([t], [c], speed)[0] for t, c in zip(tracks, codes, strict=True)]
 
-    def _samples(self, codes: Tensor, state: Memory) -> Samples:
-        """[B, C, 1] -> [B, samples_per_frame]."""
-        samples = self.codec.decode_step(codes, state).float()
+    def _samples(self, codes: Tensor, state: Memory, speed: float) -> Samples:
+        """[B, C, 1] -> [B, samples_per_frame / speed]."""
+        samples = self.codec.decode_step(codes, state, speed).float()
         if not bool(samples.isfinite().all()):
             raise NotFiniteError("the codec gave samples that are no numbers")
         out: Samples = samples.clamp(-1, 1).cpu().numpy()

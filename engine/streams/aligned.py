@@ -2,8 +2,8 @@
 
 See "The aligned text stream" in ``docs/architecture.md``. What a model might get wrong is settled here, so it cannot go
 wrong: the pointer never runs past the last known symbol nor skips one, no symbol lasts longer than its cap, and the
-utterance ends when the pointer has rested on the last silence. What it can get wrong all the same, as hurrying over
-many sounds, is watched by the guards.
+utterance ends behind its last sound. What it can get wrong all the same, as hurrying over many sounds, is
+watched by the guards.
 """
 
 import math
@@ -12,8 +12,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from engine.codec.speeds import Speeds
 from engine.core import WordTiming
-from engine.streams.base import Demand, Fault, Frame, Guide, Spoken, Window
+from engine.streams.base import Demand, Fault, Frame, Guide, Spoken, SpokenTurn, Window
 from engine.streams.guards import GuardSettings, Watch
 from engine.text.words import Boundary, SpokenWord
 
@@ -23,6 +24,8 @@ FIRST_PHONEME = 2
 UNITS_PER_FRAME = 2
 TYPICAL_UNITS = 2.4
 """Mean length of a symbol in the teacher's speech; only estimates of word ends that lie ahead use it."""
+TAIL_MS = 25.0
+"""Heard behind the last sound, which dies away in it; word times and audio may end 40 ms apart."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,11 @@ class AlignedSettings:
     most_symbols: int = 320
     """.. or, after so many, behind its next word: at a silence a long context can be let go."""
     end_frames: int = 3
-    """Frames spent on the silence that closes a text before the utterance ends or waits."""
+    """Frames spent on the silence that closes a text before the utterance waits, or a turn ends."""
+    speeds: Speeds | None = None
+    """Those of the codec; None: 1 alone."""
+    speed: float = 1.0
+    """Of the whole utterance, by which those of words and frames are multiplied."""
 
     def __post_init__(self) -> None:
         # A frame moves the pointer by two symbols at most, so this keeps it among the known ones.
@@ -61,6 +68,15 @@ class PlacedWord:
     word: SpokenWord
     first: int
     last: int
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A silence behind which nothing may be looked at before the pointer has rested on it."""
+
+    symbol: int
+    is_asked: bool = False
+    """The text asks for a pause; else it is the end of flushed text."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +100,10 @@ class Place:
     """.. and of its unit B."""
     elapsed_a: int = 0
     elapsed_b: int = 1
-    frames: int = 0
+    ms: float = 0.0
+    """Where the next frame begins."""
+    last_b: int = 0
+    """Symbol of unit B of the frame before."""
     lifted: int = 0
     """Stops the pointer has rested on."""
     rested: int = 0
@@ -92,8 +111,8 @@ class Place:
     first_visible: int = 0
     """Symbols before it are shown no more."""
     ended_words: int = 0
-    open_words: tuple[int, ...] = ()
-    """Start units of the words behind the ended ones that have begun."""
+    open_words: tuple[float, ...] = ()
+    """When the words behind the ended ones that have begun did so, in ms."""
     watch: Watch = Watch()
 
 
@@ -103,8 +122,7 @@ class Text:
 
     symbols: list[int] = field(default_factory=lambda: [SILENCE])
     words: list[PlacedWord] = field(default_factory=list)
-    stops: list[int] = field(default_factory=list)
-    """Silences behind which nothing may be looked at before the pointer has rested on them: ends of flushed text."""
+    stops: list[Stop] = field(default_factory=list)
     silence: int = 0
     """The last silence of ``symbols``."""
     is_finished: bool = False
@@ -117,8 +135,10 @@ class Text:
 class AlignedStream:
     """Words to symbols, pointer choices to word times."""
 
-    def __init__(self, settings: AlignedSettings, guards: GuardSettings | None = None) -> None:
+    def __init__(self, settings: AlignedSettings, guards: GuardSettings | None = None, trims_end: bool = True) -> None:
+        """``trims_end``: end with the last sound of a finished text rather than with the silence that closes it."""
         self.settings = settings
+        self.trims_end = trims_end
         self._guards = guards or GuardSettings()
         self._ids = {symbol: FIRST_PHONEME + i for i, symbol in enumerate(settings.symbols)}
         # Symbols of pauses rather than of sounds: SIL, space, punctuation, intonation arrows.
@@ -145,28 +165,29 @@ class AlignedStream:
             if word.boundary is Boundary.SENTENCE or self._needs_breath(word.boundary):
                 self._close()
             if word.pause_ms:
-                self._rest(word.pause_ms)
+                self._rest(word.pause_ms * self._speed(word.speed))
 
     def flush(self) -> None:
         """Speak all there is and rest on a silence; what comes later starts behind it."""
         self._close()
         last = len(self._text.symbols) - 1
-        if last > max(self._text.stops, default=0):
-            self._text.stops.append(last)
+        if last > (self._text.stops[-1].symbol if self._text.stops else 0):
+            self._text.stops.append(Stop(last))
 
     def finish(self) -> None:
         """Speak all there is and end."""
         self.flush()
         self._text.is_finished = True
 
-    def _rest(self, pause_ms: int) -> None:
-        """Rest on a silence for about ``pause_ms``: as many stops there as last so long.
+    def _rest(self, pause_ms: float) -> None:
+        """Rest on a silence for about ``pause_ms`` at speed 1: as many stops there as last so long.
 
         One less, since the voice rests about as long by itself before it goes on.
         """
         self._close()
         stop_ms = self.settings.end_frames * UNITS_PER_FRAME * self.settings.unit_ms
-        self._text.stops += [len(self._text.symbols) - 1] * max(1, round(pause_ms / stop_ms) - 1)
+        stop = Stop(len(self._text.symbols) - 1, is_asked=True)
+        self._text.stops += [stop] * max(1, round(pause_ms / stop_ms) - 1)
 
     def _close(self) -> None:
         """End the symbols with a silence."""
@@ -195,13 +216,22 @@ class AlignedStream:
         is_known = self._place.b < known and self._rest_after(self._place.b) + self.settings.look_ahead < known
         return Demand.DECODE if is_known else Demand.WAIT
 
-    def situate(self, lead_s: float, reserve_s: float) -> None:
+    def situate(self, lead_s: float, reserve_s: float, cost: float = 0.0) -> None:
         """Nothing depends on it."""
+
+    @property
+    def held_to_s(self) -> float:
+        """Never asked: it does not hold."""
+        return 0.0
 
     @property
     def wants_text(self) -> bool:
         """Whether it waits."""
         return self.demand() is Demand.WAIT
+
+    def upcoming(self) -> tuple[int, ...]:
+        """Nothing: its text lies beside the audio."""
+        return ()
 
     def take_prompt(self) -> tuple[int, ...]:
         """Never called: the voice's own prompt is all there is."""
@@ -244,6 +274,9 @@ class AlignedStream:
         rested = now.rested + (now.b == self._stop)
         # The pointer moves under the old limit, so a text that came just now changes nothing before this frame.
         is_lifted = rested == self.settings.end_frames
+        speed = self._speed(self._asked_speed(now.b), frame.speed)
+        unit_ms = self.settings.unit_ms / speed
+        ends_at = self._end_of_sound(unit_ms)
         b = a + step_b
         is_sounding = self._is_sound(now.a) and self._is_sound(now.b)
         # The pointer is a frame ahead of the sound, so a fault may be found before any of it is given out.
@@ -255,14 +288,27 @@ class AlignedStream:
             b=b,
             elapsed_a=elapsed_a,
             elapsed_b=0 if step_b else elapsed_a + 1,
-            frames=now.frames + 1,
+            ms=now.ms + UNITS_PER_FRAME * unit_ms,
+            last_b=now.b,
             lifted=now.lifted + is_lifted,
             rested=0 if is_lifted else rested,
             watch=watch,
         )
-        unit = now.frames * UNITS_PER_FRAME
-        words = self._follow_words((unit, now.a), (unit + 1, now.b), (unit + 2, a))
-        return Spoken((frame.codes,), words, self._fault, self._guards.most_mute_ms if is_sounding else math.inf)
+        words = self._follow_words((now.a, now.b, a), now.ms, unit_ms)
+        most_silent_ms = self._guards.most_mute_ms / speed if is_sounding else math.inf
+        return Spoken((frame.codes,), words, self._fault, most_silent_ms, speed, ends_at)
+
+    def hear(self, levels_db: Sequence[float]) -> None:
+        """Nothing depends on it."""
+
+    @property
+    def is_tentative(self) -> bool:
+        """Never: it guesses nothing."""
+        return False
+
+    def had_better_end_at(self, place: Place) -> bool:
+        """Never."""
+        return False
 
     def pardon(self) -> None:
         """See ``TextStream``."""
@@ -271,7 +317,27 @@ class AlignedStream:
     @property
     def is_ended(self) -> bool:
         """Whether all there is has been spoken and no more can come."""
-        return self._text.is_finished and self._stop is None
+        if not self._text.is_finished:
+            return False
+        return self._stop is None or (self._ends_with_sound and self._place.last_b > self._last_sound)
+
+    @property
+    def _ends_with_sound(self) -> bool:
+        """Whether nothing behind the last sound is to be heard."""
+        text = self._text
+        return text.is_finished and self.trims_end and bool(text.words) and not text.stops[-1].is_asked
+
+    @property
+    def _last_sound(self) -> int:
+        return self._text.words[-1].last
+
+    def _end_of_sound(self, unit_ms: float) -> float | None:
+        """``ends_at`` of a frame at this place."""
+        now = self._place
+        if not self._ends_with_sound or now.b <= self._last_sound:
+            return None
+        said = 0.0 if now.a > self._last_sound else 0.5
+        return min(1.0, said + TAIL_MS / (UNITS_PER_FRAME * unit_ms))
 
     @property
     def has_rested(self) -> bool:
@@ -297,6 +363,11 @@ class AlignedStream:
         """Whether the pointer is on a silence between sentences."""
         now, symbols = self._place, self._text.symbols
         return 0 < now.a == now.b < len(symbols) and symbols[now.b] == SILENCE
+
+    @property
+    def history(self) -> tuple[SpokenTurn, ...]:
+        """Nothing: the voice's rows hold the voice."""
+        return ()
 
     def renew(self) -> None:
         """Go on from this silence as from the first one: what was before it is no longer shown."""
@@ -349,7 +420,7 @@ class AlignedStream:
     def _stop(self) -> int | None:
         """The silence behind which nothing may be looked at yet."""
         stops, lifted = self._text.stops, self._place.lifted
-        return stops[lifted] if lifted < len(stops) else None
+        return stops[lifted].symbol if lifted < len(stops) else None
 
     @property
     def _last_visible(self) -> int:
@@ -397,28 +468,41 @@ class AlignedStream:
 
     # Times
 
-    def _follow_words(self, *sounding: tuple[int, int]) -> tuple[WordTiming, ...]:
-        """Note what begins and ends as the pointer goes over ``sounding`` (unit, symbol), the last of it only to see
-        what has ended; returns words that started or ended.
+    def _asked_speed(self, place: int) -> float:
+        """What the text asks for at ``place``: the speed of the word there, or of the one before."""
+        words = self._text.words
+        before = bisect_right(words, place, key=lambda placed: placed.first)
+        return words[before - 1].word.speed if before else 1.0
+
+    def _speed(self, asked: float, hurry: float = 1.0) -> float:
+        """What is spoken, if text and listener ask for these."""
+        settings = self.settings
+        return settings.speeds.nearest(settings.speed * asked * hurry) if settings.speeds else 1.0
+
+    def _follow_words(self, sounding: Sequence[int], start_ms: float, unit_ms: float) -> tuple[WordTiming, ...]:
+        """Note what begins and ends as the pointer goes over the symbols ``sounding``, a unit each, the last of them
+        only to see what has ended; returns words that started or ended.
         """
         now, words = self._place, self._text.words
         ended, starts = now.ended_words, [*now.open_words]
         news: dict[int, WordTiming] = {}
-        for unit, symbol in sounding:
+        frame_end_ms = start_ms + UNITS_PER_FRAME * unit_ms
+        for unit, symbol in enumerate(sounding):
+            at_ms = start_ms + unit * unit_ms
             while starts and words[ended].last < symbol:
-                news[ended] = self._timing(words[ended].word, starts.pop(0), unit)
+                news[ended] = _timing(words[ended].word, starts.pop(0), at_ms)
                 ended += 1
-            if (unit, symbol) == sounding[-1]:
+            if unit == UNITS_PER_FRAME:
                 break
             while ended + len(starts) < len(words) and words[ended + len(starts)].first <= symbol:
                 placed = words[ended + len(starts)]
-                typical = unit + TYPICAL_UNITS * (placed.last - placed.first + 1)
-                end = max(typical, sounding[-1][0] + 1)
-                news[ended + len(starts)] = self._timing(placed.word, unit, end, is_estimated=True)
-                starts.append(unit)
+                typical_ms = at_ms + TYPICAL_UNITS * (placed.last - placed.first + 1) * unit_ms
+                end_ms = max(typical_ms, frame_end_ms + unit_ms)
+                news[ended + len(starts)] = _timing(placed.word, at_ms, end_ms, is_estimated=True)
+                starts.append(at_ms)
         self._place = replace(now, ended_words=ended, open_words=tuple(starts))
         return tuple(news[i] for i in sorted(news))
 
-    def _timing(self, word: SpokenWord, start_unit: float, end_unit: float, is_estimated: bool = False) -> WordTiming:
-        start_ms, end_ms = start_unit * self.settings.unit_ms, end_unit * self.settings.unit_ms
-        return WordTiming(word.text, word.spoken, start_ms, end_ms, word.char_start, word.char_end, is_estimated)
+
+def _timing(word: SpokenWord, start_ms: float, end_ms: float, is_estimated: bool = False) -> WordTiming:
+    return WordTiming(word.text, word.spoken, start_ms, end_ms, word.char_start, word.char_end, is_estimated)

@@ -57,6 +57,8 @@ class Frame:
     """The end-of-turn token was drawn: there is no audio in this frame."""
     move: int = 0
     """Pointer class chosen for the frame after (aligned form)."""
+    speed: float = 1.0
+    """How much faster than usual it is to be heard, for the listener's sake."""
 
 
 class Fault(Enum):
@@ -77,6 +79,22 @@ class Spoken:
     fault: Fault | None = None
     most_silent_ms: float = math.inf
     """Audio that has been silent for longer, up to the end of these frames, is a fault; endless: this is a pause."""
+    speed: float = 1.0
+    """How fast the frames are heard."""
+    ends_at: float | None = None
+    """Share of the last frame behind which nothing is heard any more; None: speech goes on."""
+
+
+@dataclass(frozen=True)
+class SpokenTurn:
+    """A turn that was spoken, so that the decoder can be shown it again (turn form)."""
+
+    text: str
+    """As the decoder read it."""
+    codes: tuple[tuple[int, ...], ...]
+    """Of the frames that were heard, each [C]; one at least."""
+    windows: tuple[Window | None, ...]
+    """Beside the row before each frame, and beside the last frame's own."""
 
 
 class TextStream(Protocol):
@@ -91,18 +109,29 @@ class TextStream(Protocol):
     def finish(self) -> None:
         """No more text will come."""
 
-    def situate(self, lead_s: float, reserve_s: float) -> None:
+    def situate(self, lead_s: float, reserve_s: float, cost: float = 0.0) -> None:
         """Told before each step: the listener has ``lead_s`` of audio, and with ``reserve_s`` it is time to go on.
 
-        An endless ``reserve_s``: do not wait for better text, and do not guess.
+        ``cost``: seconds that a second of audio takes to make, beside whoever else speaks. An endless ``reserve_s``: do
+        not wait for better text, and do not guess.
         """
 
     def demand(self) -> Demand:
         """What is needed now."""
 
     @property
+    def held_to_s(self) -> float:
+        """What the listener has left when it goes on without more text (``Demand.HOLD``)."""
+
+    @property
     def wants_text(self) -> bool:
         """Whether unread text should be read."""
+
+    def upcoming(self) -> tuple[int, ...]:
+        """Token ids with which the next prompt begins, as far as is known and no later text can change it.
+
+        ``take_prompt`` may still give others where the text is taken back, or a tokenizer does not keep to words.
+        """
 
     def take_prompt(self) -> tuple[int, ...]:
         """Token ids of the prompt rows to append (``Demand.PREFILL``)."""
@@ -120,6 +149,16 @@ class TextStream(Protocol):
     def accept(self, frame: Frame) -> Spoken:
         """Take the decoded frame in."""
 
+    def hear(self, levels_db: Sequence[float]) -> None:
+        """Told how loud (dB of full scale, RMS) each frame is that ``accept`` gave last."""
+
+    @property
+    def is_tentative(self) -> bool:
+        """Whether what is being made may be ended at a place before: better not given out before it has to be."""
+
+    def had_better_end_at(self, place: Any) -> bool:
+        """Whether what is being spoken would have been ended at that earlier place, had the text been known then."""
+
     def pardon(self) -> None:
         """A fault was found in what was given out already, and speech goes on: judge the pace of what comes now."""
 
@@ -127,8 +166,12 @@ class TextStream(Protocol):
     def is_resting(self) -> bool:
         """Whether the decoder may forget what was spoken before: between turns, or in a silence."""
 
+    @property
+    def history(self) -> tuple[SpokenTurn, ...]:
+        """What the decoder should be shown again, the oldest first, when it has gone back to the voice's rows."""
+
     def renew(self) -> None:
-        """The decoder has gone back to the voice's own rows (only when ``is_resting``)."""
+        """The decoder has gone back to the voice's own rows (only when ``is_resting``) and was shown ``history``."""
 
     # Going back. Text and place are taken back apart from each other: text that is changed leaves the speech where it
     # is, and speech goes back without losing text.

@@ -5,9 +5,11 @@ proportional to length. ``AlignedTurn`` is for models whose audio rows see the t
 """
 
 import copy
+import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Protocol
 
 from engine.core import WordTiming
@@ -15,7 +17,14 @@ from engine.sampler import TrailingClick
 from engine.streams.aligned import AlignedSettings, AlignedStream
 from engine.streams.base import Fault, Frame, Guide, Spoken
 from engine.streams.guards import GuardSettings, Repetition
-from engine.text.words import Kind, SpokenWord
+from engine.text.words import Boundary, Kind, SpokenWord
+
+COMMA_NEARER = 0.5
+"""A seam with a comma counts as so much nearer to a pause than one without."""
+USUAL_MS_PER_CHARACTER = 65.0
+"""How long a character (or phoneme) sounds, pauses included."""
+FEWEST_CHARACTERS = 12
+"""Of a turn that tells how fast the model speaks."""
 
 
 class TurnSpeech(Protocol):
@@ -30,17 +39,45 @@ class TurnSpeech(Protocol):
         """Whether the end-of-turn token is already among the rows."""
 
     @property
+    def knows_its_place(self) -> bool:
+        """Whether it is told which word is sounding; else it guesses by pauses."""
+
+    @property
     def begun(self) -> int:
         """How many of the turn's words have begun, or may have."""
 
     def is_past(self, words: int) -> bool:
         """Whether the first ``words`` words have been spoken and nothing of the next; it may never be known."""
 
+    @property
+    def rests_behind(self) -> int:
+        """Words behind which it could be ended early now, so that what follows begins another turn; 0: none."""
+
+    @property
+    def is_at_tail(self) -> bool:
+        """Whether it would now go on to what falls at the end of a turn; it may be a guess."""
+
+    @property
+    def ms_per_character(self) -> float | None:
+        """How fast it was, where that is a help to those that follow."""
+
+    def paced(self, ms_per_character: float | None) -> "TurnSpeech":
+        """The same, before its first frame, expecting to be as fast as that."""
+
+    def times(self, words: int) -> tuple[WordTiming, ...]:
+        """Of the first ``words`` words if the turn ended here, where they are not told yet for good."""
+
+    def hearing(self, levels_db: Sequence[float]) -> "TurnSpeech":
+        """The same, with the loudness (dB of full scale) of the frames that are heard next."""
+
     def guide(self) -> Guide:
         """Bounds of the next decode step."""
 
-    def accept(self, frame: Frame) -> Spoken:
-        """Take a frame in, or the end of the turn; gives what is to be heard now and words with their times."""
+    def accept(self, frame: Frame, is_last: bool) -> Spoken:
+        """Take a frame in, or the end of the turn; gives what is to be heard now and words with their times.
+
+        ``is_last``: nothing is to be heard behind what this turn says.
+        """
 
     def pardon(self) -> None:
         """See ``TextStream``."""
@@ -54,11 +91,20 @@ class TurnSettings:
     """Lengths a turn may have, and the frame's length."""
 
     frame_ms: float
-    expected_ms: float = 65.0
+    expected_ms: float = USUAL_MS_PER_CHARACTER
     """Speech expected per character (or phoneme) of the turn."""
     cap_ms: float = 200.0
     """A turn may last ``spare_ms`` plus this per character: a model that will not stop is stopped."""
     spare_ms: float = 2500.0
+    quiet_db: float = -45.0
+    """Loudness below which a frame belongs to a pause .."""
+    pause_ms: float = 60.0
+    """.. that lasts as long as this at least."""
+
+    @property
+    def pause_frames(self) -> int:
+        """Quiet frames in a row that are a pause."""
+        return max(1, math.ceil(self.pause_ms / self.frame_ms))
 
     def expected_frames(self, length: int) -> float:
         """Usual frames of a turn of ``length`` characters."""
@@ -72,7 +118,8 @@ class TurnSettings:
 class GuessedTurn:
     """A turn bounded by nothing but its length.
 
-    Words get times first by an expected rate and, when the turn has ended, by its true length.
+    Words get times first by an expected rate and, when the turn has ended, by its true length. Where it pauses, by what
+    is heard, it is between two words: those whose seam is expected nearest, rather one with a comma than one without.
     """
 
     def __init__(
@@ -92,7 +139,15 @@ class GuessedTurn:
         self._heard = 0
         self._announced = 0
         """Words whose expected times were given."""
+        self._ms_per_character = settings.expected_ms
+        self._loud = self._quiet = 0
+        """Frames so far that were no pause; quiet ones since the last of them."""
         self._click: TrailingClick[tuple[int, ...]] = TrailingClick()
+
+    @property
+    def knows_its_place(self) -> bool:
+        """No."""
+        return False
 
     @property
     def begun(self) -> int:
@@ -103,12 +158,61 @@ class GuessedTurn:
         """Never known."""
         return False
 
+    @property
+    def rests_behind(self) -> int:
+        """By where the seams between the words are expected."""
+        if not self._loud or self._quiet < self._settings.pause_frames:
+            return 0
+        spoken = self._loud * self._settings.frame_ms / self._ms_per_character
+        ends = list(accumulate(length + 1 for length in self._lengths))
+        nearness = [
+            abs(spoken - end) * (COMMA_NEARER if word.boundary is not Boundary.NONE else 1)
+            for end, word in zip(ends, self._words, strict=True)
+        ]
+        nearest = 1 + nearness.index(min(nearness))
+        return nearest if nearest < len(self._words) else 0
+
+    @property
+    def is_at_tail(self) -> bool:
+        """Whether all but the last word should have been said by now."""
+        said = sum(self._lengths[:-1]) + len(self._lengths) - 1
+        return len(self._words) > 1 and self._loud * self._settings.frame_ms >= said * self._ms_per_character
+
+    @property
+    def ms_per_character(self) -> float | None:
+        """Pauses left out; of a turn that the model has ended itself and that was long enough to tell."""
+        is_known = self.is_closed and self._loud and self._length >= FEWEST_CHARACTERS
+        return self._loud * self._settings.frame_ms / self._length if is_known else None
+
+    def paced(self, ms_per_character: float | None) -> "GuessedTurn":
+        """The same at another pace."""
+        if ms_per_character is None:
+            return self
+        twin = self.copy()
+        twin._ms_per_character = ms_per_character
+        return twin
+
+    def times(self, words: int) -> tuple[WordTiming, ...]:
+        """Shares of what was heard."""
+        return _shares(self._words[:words], self._lengths[:words], self._heard * self._settings.frame_ms)
+
+    def hearing(self, levels_db: Sequence[float]) -> "GuessedTurn":
+        """A copy that knows them."""
+        twin = self.copy()
+        for level_db in levels_db:
+            is_quiet = level_db < self._settings.quiet_db
+            # What was quiet before a sound was a pause, and what was too short for one was speech.
+            if not is_quiet:
+                twin._loud += 1 + (twin._quiet if twin._loud and twin._quiet < self._settings.pause_frames else 0)
+            twin._quiet = twin._quiet + 1 if is_quiet else 0
+        return twin
+
     def guide(self) -> Guide:
         """The model says when the turn is over."""
         return Guide()
 
-    def accept(self, frame: Frame) -> Spoken:
-        """What is heard may lag a frame behind (see ``TrailingClick``)."""
+    def accept(self, frame: Frame, is_last: bool = False) -> Spoken:
+        """What is heard may lag a frame behind (see ``TrailingClick``); where its last sound ends is not known."""
         if frame.is_end:
             self._click.end()
             self.is_over = self.is_closed = True
@@ -143,15 +247,20 @@ class GuessedTurn:
         return tuple(due)
 
     def _times(self, frames: float) -> tuple[WordTiming, ...]:
-        """Times of all words if the turn lasts ``frames``: shares by the length of their sound."""
-        ms_each = frames * self._settings.frame_ms / sum(self._lengths)
-        times: list[WordTiming] = []
-        start_ms = 0.0
-        for word, length in zip(self._words, self._lengths, strict=True):
-            end_ms = start_ms + length * ms_each
-            times.append(WordTiming(word.text, word.spoken, start_ms, end_ms, word.char_start, word.char_end, True))
-            start_ms = end_ms
-        return tuple(times)
+        """Times of all words if the turn lasts ``frames``."""
+        return _shares(self._words, self._lengths, frames * self._settings.frame_ms)
+
+
+def _shares(words: Sequence[SpokenWord], lengths: Sequence[int], total_ms: float) -> tuple[WordTiming, ...]:
+    """Times of ``words`` that last ``total_ms`` together: shares by the length of their sound."""
+    ms_each = total_ms / max(1, sum(lengths))
+    times: list[WordTiming] = []
+    start_ms = 0.0
+    for word, length in zip(words, lengths, strict=True):
+        end_ms = start_ms + length * ms_each
+        times.append(WordTiming(word.text, word.spoken, start_ms, end_ms, word.char_start, word.char_end, True))
+        start_ms = end_ms
+    return tuple(times)
 
 
 class AlignedTurn:
@@ -165,7 +274,7 @@ class AlignedTurn:
         self, settings: AlignedSettings, words: Sequence[SpokenWord], guards: GuardSettings | None = None
     ) -> None:
         self.is_closed = False
-        self._stream = AlignedStream(settings, guards)
+        self._stream = AlignedStream(settings, guards, trims_end=False)
         self._sounding = [0]
         """Words with a sound among the first n, by n."""
         for word in words:
@@ -179,6 +288,11 @@ class AlignedTurn:
         return self.is_closed or self._stream.is_ended
 
     @property
+    def knows_its_place(self) -> bool:
+        """Yes, by the pointer."""
+        return True
+
+    @property
     def begun(self) -> int:
         """Words that frames made so far have begun, and silent ones before them."""
         return bisect_left(self._sounding, self._stream.begun_words)
@@ -187,15 +301,44 @@ class AlignedTurn:
         """Whether the pointer has left the last sound of the last of them."""
         return self._stream.is_past(self._sounding[words])
 
+    @property
+    def rests_behind(self) -> int:
+        """All words but the last, when nothing of that has begun."""
+        last = len(self._sounding) - 2
+        return last if last > 0 and self.begun <= last and self.is_past(last) else 0
+
+    @property
+    def is_at_tail(self) -> bool:
+        """Whether only the last word is left."""
+        return self.rests_behind > 0
+
+    @property
+    def ms_per_character(self) -> float | None:
+        """Nobody asks: the pointer tells."""
+        return None
+
+    def paced(self, ms_per_character: float | None) -> "AlignedTurn":
+        """The same."""
+        return self
+
+    def times(self, words: int) -> tuple[WordTiming, ...]:
+        """None: they were told."""
+        return ()
+
+    def hearing(self, levels_db: Sequence[float]) -> "AlignedTurn":
+        """The same: the pointer tells."""
+        return self
+
     def guide(self) -> Guide:
         """The symbols beside the next frame, the moves they allow, and whether the turn may end here."""
         return replace(self._stream.guide(), is_end_allowed=self._stream.has_rested)
 
-    def accept(self, frame: Frame) -> Spoken:
-        """Move the pointer, or end."""
+    def accept(self, frame: Frame, is_last: bool = False) -> Spoken:
+        """Move the pointer, or end; behind the last sound if that is the ``is_last`` of all."""
         if frame.is_end:
             self.is_closed = True
             return Spoken()
+        self._stream.trims_end = is_last
         return self._stream.accept(frame)
 
     def pardon(self) -> None:

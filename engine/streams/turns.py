@@ -6,16 +6,20 @@ whole. What happens inside a turn is told in ``turn_speech.py``.
 With ``Guessing`` a turn is begun before its clause is whole: when the listener has nothing more to hear and a few words
 are there. If more words have come before its last one is begun, the turn ends there, and the last word opens the next
 turn, so that no voice falls in the middle of a sentence; if not, speech waits there as long as the listener has audio.
+Where it is not known which word is sounding, the turn ends at a pause instead, if need be at one that lies behind.
 """
 
 import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from os.path import commonprefix
 from typing import Protocol
 
-from engine.streams.base import Demand, Frame, Guide, Spoken
-from engine.streams.turn_speech import TurnSpeech
+from engine.core import WordTiming
+from engine.streams.base import Demand, Frame, Guide, Spoken, SpokenTurn
+from engine.streams.history import Step, pinned, spoken_turn
+from engine.streams.turn_speech import USUAL_MS_PER_CHARACTER, TurnSpeech
 from engine.text.segment import is_seam
 from engine.text.words import Boundary, SpokenWord
 
@@ -79,10 +83,9 @@ class Place:
     """Of the turn being spoken."""
     end: int = 0
     """Words of the text up to the end of the last turn that was begun."""
-    start: int = 0
-    """Frames heard before this turn."""
-    frames: int = 0
-    """Frames heard."""
+    start_ms: float = 0.0
+    """Heard before this turn."""
+    heard_ms: float = 0.0
     has_spoken: bool = False
     is_closed: bool = False
     """The end-of-turn token of the last turn is already among the rows."""
@@ -90,6 +93,14 @@ class Place:
     """The turn was begun before its clause was whole."""
     guess_words: int = 0
     """Words wanted for a guess."""
+    made: Step | None = field(default=None, compare=False, repr=False)
+    """Frames of the turn being spoken, the last one first."""
+    history: tuple[SpokenTurn, ...] = field(default=(), repr=False)
+    """Turns to be shown again when the context is let go."""
+    ms_per_character: float | None = None
+    """How fast turns have been, where it has to be guessed."""
+    untold: tuple[WordTiming, ...] = ()
+    """Times of words of a turn that was ended early, to be told with the next frame."""
 
 
 @dataclass
@@ -107,6 +118,8 @@ class TurnStream:
 
     ``open_turn(words)`` begins a turn's speech; ``prompt(text, is_first, is_closed)`` gives the token ids that
     lead from the live state into it; ``render(words)`` the text the model reads, empty when there is nothing to say.
+    ``settle(text, known, is_first, is_closed)`` gives the token ids that no text behind the first ``known`` characters
+    changes (None: they are not asked for). ``keeps_history``: turns are kept for a context that is renewed.
 
     A turn whose text is changed while it is spoken ends behind its last word that stayed the same.
     """
@@ -119,9 +132,15 @@ class TurnStream:
         render: Callable[[Sequence[SpokenWord]], str],
         prompt: Callable[[str, bool, bool], tuple[int, ...]],
         guessing: Guessing | None = None,
+        settle: Callable[[str, int, bool, bool], tuple[int, ...]] | None = None,
+        keeps_history: bool = True,
     ) -> None:
+        self._settle = settle
+        self._keeps_history = keeps_history
+        self._upcoming: tuple[object, tuple[int, ...]] = (None, ())
+        """What it was worked out for, and the ids."""
         self._guessing = guessing
-        self._lead_s, self._reserve_s = 0.0, math.inf
+        self._lead_s, self._reserve_s, self._cost = 0.0, math.inf, 0.0
         self._frame_ms = frame_ms
         self._open_turn = open_turn
         self._render = render
@@ -157,12 +176,16 @@ class TurnStream:
 
     # Steps out
 
-    def situate(self, lead_s: float, reserve_s: float) -> None:
+    def situate(self, lead_s: float, reserve_s: float, cost: float = 0.0) -> None:
         """End a turn that was begun on a guess before its last word, if more has come."""
-        self._lead_s, self._reserve_s = lead_s, reserve_s
-        if self._is_before_tail and self._has_more:
-            self._place = replace(self._place, words=self._place.words[:-1], end=self._place.end - 1)
-            self._valid_words = len(self._place.words)
+        self._lead_s, self._reserve_s, self._cost = lead_s, reserve_s, cost
+        if (kept := self._rests_behind) and self._has_more:
+            now = self._place
+            assert now.speech is not None
+            told = self._of_the_text(now.speech.times(kept))
+            left_out = len(now.words) - kept
+            self._place = replace(now, words=now.words[:kept], end=now.end - left_out, untold=told)
+            self._valid_words = kept
             self._leave_turn(is_closed=False)
             assert self._guessing
             wanted = min(self._guessing.most_words, 2 * self._place.guess_words)
@@ -173,10 +196,10 @@ class TurnStream:
         """Decode inside a turn, prefill between turns; hold where more text would make it better."""
         is_needed = self._lead_s <= self._reserve_s
         if self._is_speaking:
-            is_held = not is_needed and self._is_before_tail and not self._is_committed
+            is_held = not is_needed and self._is_at_tail and not self._is_committed and not self._has_more
             return Demand.HOLD if is_held else Demand.DECODE
         if self._waiting:
-            return Demand.PREFILL
+            return Demand.HOLD if self._gathers else Demand.PREFILL
         if self._text.is_finished:
             return Demand.END
         if self._guess():
@@ -188,13 +211,57 @@ class TurnStream:
         """Whether there is no whole clause to go on with."""
         if self._is_speaking:
             return self._place.is_guess and not self._has_more
-        return not self._waiting and not self._text.is_finished
+        return (not self._waiting or self._gathers) and not self._text.is_finished
+
+    @property
+    def held_to_s(self) -> float:
+        """The reserve, and for clauses that wait for others the time that it takes to make them."""
+        waiting = 0.0 if self._is_speaking else sum(self._length_s(turn.words) for turn in self._waiting)
+        return self._reserve_s + self._cost * waiting
+
+    @property
+    def _gathers(self) -> bool:
+        """Whether clauses wait for others of their sentence: turns grow with what the listener has."""
+        if self._guessing is None or self._text.is_finished or self._text.flushes[-1:] >= [self._waiting[-1].end]:
+            return False
+        words = sum(len(turn.words) for turn in self._waiting)
+        is_whole = any(turn.words[-1].boundary is Boundary.SENTENCE for turn in self._waiting)
+        return not is_whole and words < self._guessing.most_joined and self._lead_s > self.held_to_s
+
+    def _length_s(self, words: Sequence[SpokenWord]) -> float:
+        """How long they will sound."""
+        characters = sum(1 + len(word.phonemes or word.spoken) for word in words)
+        return characters * (self._place.ms_per_character or USUAL_MS_PER_CHARACTER) / 1000
 
     @property
     def would_restart(self) -> bool:
         """Whether the turn was begun too early: by now there is twice as much to say."""
         now = self._place
         return self._is_speaking and now.is_guess and len(self._text.words) - now.end >= len(now.words)
+
+    def upcoming(self) -> tuple[int, ...]:
+        """Those of the words that the next turn will have in any case, but for the last of them."""
+        now = self._place
+        if self._settle is None or self._is_speaking or now.speech is not None:
+            return ()
+        end = self._waiting[0].end if self._waiting else len(self._text.words)
+        key = (now, end, len(self._waiting))
+        if self._upcoming[0] != key:
+            self._upcoming = key, self._settled(self._text.words[now.end : end])
+        return self._upcoming[1]
+
+    def _settled(self, words: Sequence[SpokenWord]) -> tuple[int, ...]:
+        sure = len(words)
+        if self._guessing is not None and not self._waiting:
+            # A guess may leave out words that lean on the next one.
+            sure = next((n for n in range(sure, 0, -1) if is_seam(words[n - 1])), 0)
+        seen = min(sure + 1, len(words))
+        text = self._render(words[:seen])
+        # Tags that are open are closed at the end, so that even a model's own text changes there.
+        known = len(commonprefix((text, self._render(words[: seen - 1]))))
+        if self._settle is None or not text.strip() or not known:
+            return ()
+        return self._settle(text, known, not self._place.has_spoken, self._place.is_closed)
 
     def take_prompt(self) -> tuple[int, ...]:
         """Token ids that open the next turn."""
@@ -205,14 +272,17 @@ class TurnStream:
         now = self._place
         self._place = Place(
             turn.cutter,
-            turn.speech,
+            turn.speech.paced(now.ms_per_character),
             turn.words,
             turn.end,
-            start=now.frames,
-            frames=now.frames,
+            start_ms=now.heard_ms,
+            heard_ms=now.heard_ms,
             has_spoken=True,
             is_guess=turn.is_guess,
             guess_words=now.guess_words,
+            history=now.history,
+            ms_per_character=now.ms_per_character,
+            untold=now.untold,
         )
         # Behind a guess the clauses are other ones than those that were waiting.
         self._valid_words = None if turn.is_guess else len(turn.words)
@@ -244,16 +314,41 @@ class TurnStream:
         assert self._is_speaking
         now = self._place
         assert now.speech is not None
+        made = now.made
+        if self._keeps_history:
+            made = Step(made, now.speech.guide().window)
         speech = now.speech.copy()
-        said = speech.accept(frame)
-        self._place = replace(now, speech=speech, frames=now.frames + len(said.frames))
-        start_ms = now.start * self._frame_ms
-        words = [replace(w, start_ms=w.start_ms + start_ms, end_ms=w.end_ms + start_ms) for w in said.words]
+        said = speech.accept(frame, is_last=self._text.is_finished and not self._waiting)
+        if made is not None:
+            made = replace(made, heard=said.frames)
+        heard_ms = now.heard_ms + len(said.frames) * self._frame_ms / said.speed
+        self._place = replace(now, speech=speech, heard_ms=heard_ms, made=made)
+        words = (*now.untold, *self._of_the_text(said.words))
+        self._place = replace(self._place, untold=())
         if speech.is_over:
             if now.is_guess and self._guessing:
                 self._place = replace(self._place, guess_words=self._guessing.fewest_words)
             self._leave_turn(speech.is_closed)
-        return replace(said, words=tuple(words))
+        return replace(said, words=words)
+
+    def _of_the_text(self, words: Sequence[WordTiming]) -> tuple[WordTiming, ...]:
+        """Times of the turn as times of the utterance."""
+        before = self._place.start_ms
+        return tuple(replace(w, start_ms=w.start_ms + before, end_ms=w.end_ms + before) for w in words)
+
+    def hear(self, levels_db: Sequence[float]) -> None:
+        """Pauses show between which words the speech is, where nothing else does."""
+        if self._place.speech is not None:
+            self._place = replace(self._place, speech=self._place.speech.hearing(levels_db))
+
+    def had_better_end_at(self, place: Place) -> bool:
+        """Whether there was a pause of the turn being spoken, if that was begun on a guess and there is more now."""
+        now = self._place
+        if not self.is_tentative or not self._has_more or self._rests_behind or place.speech is None:
+            return False
+        return (place.start_ms, place.end, place.words) == (now.start_ms, now.end, now.words) and (
+            place.speech.rests_behind > 0
+        )
 
     def pardon(self) -> None:
         """See ``TextStream``."""
@@ -266,6 +361,12 @@ class TurnStream:
     def is_resting(self) -> bool:
         """Whether the decoder is between turns."""
         return not self._is_speaking
+
+    @property
+    def history(self) -> tuple[SpokenTurn, ...]:
+        """The first turn, which holds the voice, and the last one."""
+        is_left = self._place.speech is not None and not self._is_speaking
+        return (self._left(is_closed=False) if is_left else self._place).history
 
     def renew(self) -> None:
         """Open the next turn as the first one."""
@@ -348,13 +449,22 @@ class TurnStream:
         return self._turn(begin, begin + self._guess(), self._place.cutter, is_guess=True)
 
     @property
-    def _is_before_tail(self) -> bool:
-        """Whether all but the last word of a guessed turn have been spoken."""
+    def _rests_behind(self) -> int:
+        """Words behind which a turn that was begun on a guess could be ended now; 0: none."""
         now = self._place
-        if not (self._is_speaking and now.is_guess and now.speech is not None):
-            return False
-        last = len(now.words) - 1
-        return last > 0 and now.speech.begun <= last and now.speech.is_past(last)
+        return now.speech.rests_behind if self._is_speaking and now.is_guess and now.speech is not None else 0
+
+    @property
+    def _is_at_tail(self) -> bool:
+        """Whether a turn that was begun on a guess has only its last word left."""
+        now = self._place
+        return self._is_speaking and now.is_guess and now.speech is not None and now.speech.is_at_tail
+
+    @property
+    def is_tentative(self) -> bool:
+        """Whether the turn was begun on a guess, and the text does not end with it."""
+        speech = self._place.speech if self._is_speaking and self._place.is_guess else None
+        return speech is not None and not speech.knows_its_place and not self._is_committed
 
     @property
     def _has_more(self) -> bool:
@@ -376,16 +486,36 @@ class TurnStream:
         return speech is not None and (valid == len(self._place.words) or not speech.is_past(valid))
 
     def _leave_turn(self, is_closed: bool) -> None:
-        """The turn is over; words that are no longer in the text do not count."""
+        """The turn is over."""
+        self._place, self._valid_words = self._left(is_closed), 0
+
+    def _left(self, is_closed: bool) -> Place:
+        """The place behind the turn; words that are no longer in the text do not count."""
         now = self._place
         assert self._valid_words is not None
         end = now.end - len(now.words) + self._valid_words
-        self._place = replace(now, speech=None, words=(), end=end, is_closed=is_closed, is_guess=False)
-        self._valid_words = 0
+        history = now.history
+        if turn := spoken_turn(self._render(now.words[: self._valid_words]), now.made):
+            history = pinned([*history, turn])
+        pace, latest = now.ms_per_character, now.speech.ms_per_character if now.speech else None
+        if latest is not None:
+            pace = latest if pace is None else (pace + latest) / 2
+        return replace(
+            now,
+            speech=None,
+            words=(),
+            end=end,
+            is_closed=is_closed,
+            is_guess=False,
+            made=None,
+            history=history,
+            ms_per_character=pace,
+        )
 
     def _cut_anew(self) -> None:
         """Find out which words of the turn being spoken are still in the text, and cut those behind into turns."""
         now, text = self._place, self._text
+        self._upcoming = None, ()
         begin = now.end - len(now.words)
         same = [a == b for a, b in zip(now.words, text.words[begin : now.end], strict=False)]
         self._valid_words = [*same, False].index(False)

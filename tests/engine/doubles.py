@@ -17,6 +17,7 @@ from torch import Tensor
 
 from engine.cache.base import Memory, pair_rows
 from engine.cache.decoder import DecoderState
+from engine.codec.speeds import Speeds
 from engine.config import AlignedTextConfig, BackboneConfig, ModelConfig, TowerConfig
 from engine.core import (
     AudioChunk,
@@ -36,10 +37,11 @@ from engine.loading import ContextLimits, Parts
 from engine.model.aligned import AlignedWindow
 from engine.model.codebooks import ChooseCodes
 from engine.model.decoder import Decoder
+from engine.recall import Recalled
 from engine.runner import Runner
 from engine.scheduler import Scheduler
 from engine.streams.aligned import AlignedSettings, AlignedStream
-from engine.streams.base import TextStream
+from engine.streams.base import SpokenTurn, TextStream
 from engine.streams.guards import GuardSettings
 from engine.streams.turn_speech import AlignedTurn, GuessedTurn, TurnSettings
 from engine.streams.turns import Guessing, TurnStream
@@ -195,7 +197,9 @@ class SumCodec:
 
     sample_rate = 24_000
     samples_per_frame = 1200
+    device = torch.device("cpu")
     num_codebooks = CODEBOOKS
+    speeds = Speeds(slowest=0.5, fastest=2.0, hop=150)
 
     def __init__(self, num_codebooks: int = CODEBOOKS) -> None:
         self.num_codebooks = num_codebooks
@@ -203,8 +207,8 @@ class SumCodec:
     def allocate(self, batch_size: int) -> SumMemory:
         return SumMemory(torch.zeros(batch_size))
 
-    def decode_step(self, codes: Tensor, state: SumMemory) -> Tensor:
-        ramp = torch.linspace(1, 0.5, self.samples_per_frame)
+    def decode_step(self, codes: Tensor, state: SumMemory, speed: float = 1.0) -> Tensor:
+        ramp = torch.linspace(1, 0.5, 8 * self.speeds.samples(speed))
         weights = 1 / (1 + torch.arange(self.num_codebooks, dtype=torch.float32))
         pieces = []
         for frame in codes.unbind(-1):
@@ -288,12 +292,13 @@ def stage(
     limits: ContextLimits | None = None,
     guessing: Guessing | None = None,
     guards: GuardSettings | None = None,
+    has_pointer: bool = True,
 ) -> Stage:
-    """An engine on the mock decoder; with ``guessing``, in turns that see their own symbols.
+    """An engine on the mock decoder; with ``guessing``, in turns that see their own symbols if they have a pointer.
 
     Without ``guards``, no turn is too short and no pace too fast: the mock decoder draws them without a thought.
     """
-    config = small_config(is_aligned or guessing is not None)
+    config = small_config(is_aligned or (guessing is not None and has_pointer))
     decoder, codec, clock = MockDecoder(config), SumCodec(), FakeClock()
     runner = Runner(cast(Decoder, decoder), codec, SamplingParams())
     prefixes = {}
@@ -304,24 +309,47 @@ def stage(
 
     def make_stream(utterance: Utterance) -> TextStream:
         judge = guards or GuardSettings(fewest_ms_per_character=0, fewest_ms_per_sound=0)
-        settings = AlignedSettings(symbols=SYMBOLS, look_behind=2, look_ahead=4)
-        if guessing is not None:
+        # With guesses, none is too long either.
+        spare_ms = 2500 if guessing is None else 60_000
+        settings = AlignedSettings(SYMBOLS, look_behind=2, look_ahead=4, speeds=SumCodec.speeds, speed=utterance.speed)
+        if guessing is not None and has_pointer:
             settings = replace(settings, end_frames=6)
             cutter = ClauseCutter(Policy.CLAUSE)
-            return TurnStream(50, cutter, partial(AlignedTurn, settings), render_phonemes, prompt, guessing)
+            return TurnStream(50, cutter, partial(AlignedTurn, settings), render_phonemes, prompt, guessing, settle)
         if is_aligned:
-            return AlignedStream(settings, judge)
-        open_turn = partial(GuessedTurn, TurnSettings(frame_ms=50), guards=judge)
-        return TurnStream(50, ClauseCutter(utterance.policy), open_turn, render_phonemes, prompt)
+            return AlignedStream(settings, guards=judge)
+        open_turn = partial(GuessedTurn, TurnSettings(frame_ms=50, spare_ms=spare_ms), guards=judge)
+        cutter = ClauseCutter(utterance.policy if guessing is None else Policy.CLAUSE)
+        return TurnStream(50, cutter, open_turn, render_phonemes, prompt, guessing, settle)
+
+    def settle(text: str, known: int, is_first: bool, is_closed: bool) -> tuple[int, ...]:
+        return prompt(text[:known], is_first, is_closed)[:-1]
+
+    def recall(utterance: Utterance, turn: SpokenTurn) -> Recalled:
+        codes = torch.tensor(turn.codes)
+        rows = torch.zeros(len(turn.text) + len(codes) + 4, 1 + CODEBOOKS, dtype=torch.int64)
+        rows[: len(turn.text) + 3, 0] = torch.tensor(prompt(turn.text, True, False))
+        rows[len(turn.text) + 3 : -1] = torch.cat((codes[:, :1] + SEMANTIC_START, codes), 1)
+        rows[-1, 0] = 8
+        before = len(turn.text) + 2
+        return Recalled(rows, (*[None] * before, *turn.windows, *[None] * (len(codes) + 1 - len(turn.windows)), None))
 
     def prompt(text: str, is_first: bool, is_closed: bool) -> tuple[int, ...]:
         if "q" in text:
             raise StructuralTokenError("no q in prompts")
         return (5 + is_first, 7 + is_closed, *(20 + ord(c) % 60 for c in text), 4)
 
-    info = ModelInfo("mock", 24_000, 1200, "aligned" if is_aligned else "turns", VOICES)
+    can_hurry = is_aligned or guessing is not None
+    speeds = (SumCodec.speeds.slowest, SumCodec.speeds.fastest) if can_hurry else (1.0, 1.0)
+    info = ModelInfo("mock", 24_000, 1200, "aligned" if is_aligned else "turns", VOICES, speeds=speeds)
     parts = Parts(
-        info, runner, VoiceBook(prefixes, runner.prepare), Reader().front, make_stream, limits or ContextLimits()
+        info,
+        runner,
+        VoiceBook(prefixes, runner.prepare),
+        Reader(speeds=speeds).front,
+        make_stream,
+        limits or ContextLimits(),
+        recall,
     )
     # With guesses, what a step takes decides how early a turn is begun.
     timer = time.perf_counter if guessing is None else clock

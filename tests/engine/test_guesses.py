@@ -10,7 +10,7 @@ import pytest
 from engine.core import AudioChunk, Failed, Finished, Utterance
 from engine.engine import RESERVE_S
 from engine.runner import Track
-from engine.streams.base import Frame, Guide
+from engine.streams.base import Demand, Frame, Guide
 from engine.streams.turns import Guessing
 from tests.engine.doubles import Stage, stage
 
@@ -81,11 +81,13 @@ def test_with_more_text_the_last_word_opens_the_next_turn() -> None:
     opened.engine.append_text("u", "Good friends walked home ")
     while opened.engine.idle_s() == 0:
         opened.step()
-    prompts = opened.runner.prompt_rows
+    stream = opened.engine._sequences["u"].stream
     opened.engine.append_text("u", "together, and sang ")
-    let_pass(opened, 0.1)
-    assert opened.runner.prompt_rows > prompts
-    turn = opened.engine._sequences["u"].stream.place().words
+    opened.step()
+    assert stream.demand() is Demand.HOLD, "its clause waits for others as long as the listener has enough"
+    while stream.demand() is Demand.HOLD:
+        let_pass(opened, 0.01)
+    turn = stream.place().words
     assert [word.text for word in turn] == ["walked", "home", "together,"]
 
 

@@ -138,8 +138,11 @@ class TestPointer:
         expected = [2, *[phonemes] * 6, pauses, *[phonemes] * 3, pauses, pauses]
         assert runs[: len(expected)] == expected
 
-    def test_a_model_in_a_hurry_gives_every_symbol_one_unit_and_still_rests_at_the_end(self) -> None:
-        drive = speak(sentence("abc de"), policy=always(3, 2, 1))
+    def test_a_model_in_a_hurry_gives_every_symbol_one_unit_and_still_rests_after_a_flush(self) -> None:
+        stream = AlignedStream(SETTINGS)
+        stream.add(sentence("abc de"))
+        stream.flush()
+        drive = Drive(stream, always(3, 2, 1)).run()
         assert drive.places[2:8] == [1, 2, 3, 4, 5, 6]
         assert set(drive.places[8:]) == {7}
         assert len(drive.places[8:]) == 2 * SETTINGS.end_frames
@@ -180,8 +183,14 @@ class TestPointer:
 
         late = run([10_000] * 3)
         early = run(pauses)
-        assert early.moves == late.moves
-        assert early.guides == late.guides
+        # Of the silence at the end there is no more once the end is known.
+        count = len(early.moves)
+        assert early.moves == late.moves[:count]
+        assert early.guides == late.guides[:count]
+        last_sound = 16
+        assert early.places[-1] > last_sound
+        assert set(late.places[2 * count :]) <= {last_sound + 1}
+        assert early.final_words == late.final_words
 
     def test_flush_speaks_all_and_rests_then_waits_for_the_look_ahead(self) -> None:
         stream = AlignedStream(SETTINGS)
@@ -211,7 +220,8 @@ class TestPointer:
         assert stream.demand() is Demand.WAIT
         stream.finish()
         assert stream.demand() is Demand.END
-        assert once.moves == speak(sentence("abc.")).moves
+        whole = speak(sentence("abc."))
+        assert once.moves[: len(whole.moves)] == whole.moves
 
     def test_a_late_word_only_pauses_the_frames(self) -> None:
         stream = AlignedStream(SETTINGS)
@@ -566,9 +576,42 @@ class TestGuesses:
     def test_a_clause_that_is_whole_is_no_guess(self) -> None:
         stream = self.stream()
         stream.add(sentence("ab cd, ef"))
-        stream.situate(5.0, 0.3)
+        stream.situate(0.3, 0.3)
         assert stream.demand() is Demand.PREFILL
         assert text_of(stream.take_prompt()) == "ab cd,"
+        assert not stream.place().is_guess
+
+    def test_a_clause_waits_for_the_next_as_long_as_there_is_more_time_than_it_takes(self) -> None:
+        stream = self.stream()
+        stream.add(sentence("abcd abcd,"))
+        made_s = 11 * 65 / 1000
+        stream.situate(5.0, 0.3, cost=0.5)
+        assert (stream.demand(), stream.wants_text) == (Demand.HOLD, True)
+        assert stream.held_to_s == pytest.approx(0.3 + 0.5 * made_s)
+        stream.situate(stream.held_to_s, 0.3, cost=0.5)
+        assert (stream.demand(), stream.wants_text) == (Demand.PREFILL, False)
+        stream.situate(5.0, 0.3, cost=0.5)
+        stream.add(sentence("abcd abcd, ef"))
+        assert stream.held_to_s == pytest.approx(0.3 + 0.5 * 2 * made_s), "the longer the turn, the sooner it is begun"
+        stream.add([word("ab.", boundary=Boundary.SENTENCE)])
+        assert stream.demand() is Demand.PREFILL
+        assert text_of(stream.take_prompt()) == "abcd abcd, abcd abcd, ef ab."
+
+    @pytest.mark.parametrize("ends", ["flush", "finish"])
+    def test_a_clause_behind_which_the_text_ends_does_not_wait(self, ends: str) -> None:
+        stream = self.stream()
+        stream.add(sentence("ab cd,"))
+        stream.situate(5.0, 0.3)
+        assert stream.demand() is Demand.HOLD
+        (stream.flush if ends == "flush" else stream.finish)()
+        assert stream.demand() is Demand.PREFILL
+
+    def test_clauses_wait_for_no_more_words_than_a_turn_should_have(self) -> None:
+        stream = self.stream(Guessing(most_joined=4))
+        for _ in range(2):
+            stream.situate(5.0, 0.3)
+            stream.add(sentence("ab cd,"))
+        assert stream.demand() is Demand.PREFILL
 
     def test_with_more_text_the_turn_ends_before_its_last_word(self) -> None:
         stream = self.stream()

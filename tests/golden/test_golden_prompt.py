@@ -18,6 +18,8 @@ from engine.prompt import (
     validate_text,
     with_speaker_tag,
 )
+from engine.recall import Recalled
+from engine.streams.base import SpokenTurn
 
 
 @pytest.fixture(scope="module")
@@ -73,3 +75,22 @@ def test_chunking(text_cases: dict[str, Any]) -> None:
     limits = text_cases["split_text_limit_bytes"], text_cases["split_text_max_speakers"]
     for case in text_cases["split_text"]:
         assert split_text(case["text"], *limits) == case["chunks"]
+
+
+def test_turns_recalled_are_the_history_of_the_prompt(
+    builder: PromptBuilder, text_cases: dict[str, Any], prompts: dict[str, Tensor]
+) -> None:
+    cases = [case for case in text_cases["prompts"] if case["history"]]
+    assert cases
+    for case in cases:
+        name = case["name"]
+        codes = [prompts[f"{name}.history_codes.{i}"].t().tolist() for i in range(len(case["history"]))]
+        turns = [
+            SpokenTurn(text, tuple(map(tuple, each)), (None,) * (len(each) + 1))
+            for text, each in zip(case["history"], codes, strict=True)
+        ]
+        recalled = Recalled.joined([Recalled.of(turn, builder) for turn in turns])
+        assert recalled is not None
+        rest = prompts[f"{name}.frames"][case["system_rows"] :]
+        assert torch.equal(recalled.rows, rest[: len(recalled.rows)]), name
+        assert torch.equal(builder.turn(case["text"]), rest[len(recalled.rows) :]), name

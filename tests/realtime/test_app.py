@@ -67,7 +67,14 @@ def test_what_an_engine_did_again_adds_up() -> None:
     metrics = Metrics()
     before = Tally(retries=1, duds=2)
     now = Tally(
-        retries=3, revisions=4, discarded_frames=5, withdrawn_guesses=6, duds=9, runaways=8, heard_faults=7
+        retries=3,
+        revisions=4,
+        discarded_frames=5,
+        withdrawn_guesses=6,
+        spliced_guesses=7,
+        duds=9,
+        runaways=8,
+        heard_faults=7,
     )
     for tally in (before, now.since(before)):
         metrics.add_tally(tally)
@@ -76,6 +83,7 @@ def test_what_an_engine_did_again_adds_up() -> None:
         "engine_revisions_total": 4,
         "discarded_frames_total": 5,
         "withdrawn_guesses_total": 6,
+        "spliced_guesses_total": 7,
         'speech_faults_total{kind="dud"}': 9,
         "heard_faults_total": 7,
         'speech_faults_total{kind="runaway"}': 8,
