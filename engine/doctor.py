@@ -101,13 +101,29 @@ class Report:
     problems: tuple[str, ...]
 
 
+EPILOG = """\
+examples:
+  footlights doctor                            this machine with the built-in voice
+  footlights doctor --model drama-3 --threads 8
+  footlights doctor --json > report.json       for a program, or for a report of a problem
+
+exit status:
+  0 all is well   1 something is wrong: the last lines say what
+"""
+
+
 def main(argv: list[str]) -> int:
     """Print the report; 1 if something is wrong."""
-    parser = argparse.ArgumentParser(prog="footlights doctor", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="footlights doctor",
+        description="Tell what this machine and the model are, let it speak a sentence, and say what is wrong.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--model", type=Path, metavar="FOLDER", help="checkpoint folder (default: the understudy)")
     parser.add_argument("--text-stream", choices=("aligned", "turns"), help="default: what the checkpoint is made for")
     parser.add_argument("--threads", type=int, default=1, help="threads of a tensor operation (default 1)")
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", default="cpu", help="where the model computes, as torch names it (default cpu)")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     arguments = parser.parse_args(argv)
     report = examine(arguments.model, arguments.text_stream, arguments.threads, arguments.device)

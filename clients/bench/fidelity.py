@@ -33,6 +33,7 @@ STANDARD = {
 """Options of ``footlights quantize``; what is not said is at 8 bits, experts at 4."""
 TAKEN_NAMES = ("original", "bfloat16", "voices_apart")
 """What else results are called."""
+DESCRIPTION = "Compare quantised models with the original: predictions, words, sound, speaker, speed."
 EXAMPLES = """\
 examples:
   footlights quality drama-3 drama-3-int4             the original, then what is compared with it
@@ -52,7 +53,7 @@ What is measured is kept in the folder of the results, take by take: an interrup
 def parser() -> argparse.ArgumentParser:
     """The arguments of ``footlights quality``."""
     made = argparse.ArgumentParser(
-        "footlights quality", description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+        "footlights quality", description=DESCRIPTION, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     made.add_argument("original", type=Path, metavar="A", help="a checkpoint folder")
     made.add_argument("others", type=Path, nargs="*", metavar="B", help="checkpoint folders made of it")

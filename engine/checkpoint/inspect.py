@@ -194,9 +194,22 @@ def main(argv: list[str]) -> int:
     return 1 if report.refused else 0
 
 
+EPILOG = """\
+examples:
+  footlights inspect drama-3                  a folder: no weights are read, it takes seconds
+  footlights inspect fishaudio/drama-3        fetched first, if it is not here yet
+  footlights inspect drama-3 --all            look for numbers that are none, too
+"""
+
+
 def parser() -> argparse.ArgumentParser:
     """The arguments of the command."""
-    made = argparse.ArgumentParser(prog="footlights inspect", description=__doc__)
+    made = argparse.ArgumentParser(
+        prog="footlights inspect",
+        description="Tell what a checkpoint is, what a frame of it costs, whether it fits here, and what is refused.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     made.add_argument("model", help="checkpoint folder, or ORG/NAME[@REVISION] on the Hugging Face hub")
     made.add_argument("--all", action="store_true", help="look at every number, too: reads all of the files")
     made.add_argument("--json", action="store_true", help="one JSON object instead of tables")

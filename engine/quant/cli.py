@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
     """The arguments of ``footlights quantize``."""
     made = argparse.ArgumentParser(
         "footlights quantize",
-        description=__doc__,
+        description="Make a smaller copy of a checkpoint: 8 or 4 bits, chosen part by part.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

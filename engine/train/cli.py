@@ -16,6 +16,7 @@ from engine.train.assets import fetch_teacher
 SENTENCES = Path(__file__).with_name("sentences.txt")
 STAGES = "stages.jsonl"
 """How long each stage took, in ``--work``; a stage that was resumed has several lines."""
+DESCRIPTION = "Train the built-in voice from nothing, stage by stage. Stop it at any time; it goes on where it was."
 EXAMPLES = """\
 examples:
   footlights train                                  everything, with the defaults of the published model
@@ -71,7 +72,7 @@ def _stage(name: str, module: str, *arguments: object) -> Stage:
 def parser() -> argparse.ArgumentParser:
     """Arguments of the command."""
     parser = argparse.ArgumentParser(
-        "footlights train", description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+        "footlights train", description=DESCRIPTION, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--work", type=Path, default=Path("runs/train"), help="folder of everything (%(default)s)")
     parser.add_argument("--out", type=Path, default=Path("runs/train/understudy"), help="the checkpoint (%(default)s)")
