@@ -5,38 +5,33 @@ full, when the time asked for has come and when the connection is gone.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
-from engine.core import AudioChunk, Failed, Finished, ModelInfo, Notice, Policy, Revised, TextFormat, Utterance
-from realtime.actions import Action, Close, DropAudio, Send, SendAudio, Submit
+from engine.core import ModelInfo, Policy, TextFormat, Utterance
+from realtime.actions import Action, Close, DropAudio, Send, Submit
+from realtime.answers import Answers, SessionTotals
 from realtime.audio import MessageCutter
 from realtime.commands import (
-    STALE,
     Abort,
     Add,
-    Pause,
-    Rejected,
-    Resume,
     WorkerEvent,
 )
 from realtime.context import Context
 from realtime.editor import Editor, submitted
 from realtime.limits import LimitSettings
 from realtime.metrics import Metrics
+from realtime.pace import Pace
 from realtime.pronunciation import entries_of, lexicon_problem
 from realtime.protocol import (
     DEFAULT_CONTEXT,
     MAX_CLIENT_MESSAGE_BYTES,
     PROTOCOL_VERSION,
     AudioMessage,
-    AudioStart,
     Cancel,
     Cancelled,
     ClientMessage,
     CloseCode,
     ContextOpen,
-    Done,
-    Error,
     ErrorCode,
     Heard,
     Limits,
@@ -49,29 +44,10 @@ from realtime.protocol import (
     TextAppend,
     TextEnd,
     TextFlush,
-    TextNotice,
     TextRevise,
-    Word,
-    Words,
 )
 from realtime.roster import Roster
-
-LEAST_LEAD_MS = 500.0
-"""Audio a listener may always have before it, however little its speech may lag."""
-RESUME_SHARE = 0.75
-"""A context paused for its lead goes on when the lead has fallen to this share of what is allowed."""
-
-
-@dataclass
-class SessionTotals:
-    """What a session came to, for its last log line."""
-
-    contexts: int = 0
-    characters: int = 0
-    audio_ms: float = 0.0
-    cancels: int = 0
-    errors: int = 0
-    bad_messages: int = 0
+from realtime.speech import Speech
 
 
 class Session:
@@ -90,9 +66,11 @@ class Session:
         self._defaults: SessionStart | None = None
         self._output_rate = info.sample_rate
         self._is_default_used = False
-        self._is_congested = False
         self._contexts = Roster(session_id, info.sample_rate)
+        self._answers = Answers(self._contexts, self.totals, metrics)
+        self._pace = Pace(self._contexts, limits, clock, metrics)
         self._editor = Editor(limits, clock, metrics)
+        self._speech: Speech | None = None
 
     @property
     def is_started(self) -> bool:
@@ -121,7 +99,7 @@ class Session:
         if isinstance(message, SessionStart):
             return self._start(message)
         if self._defaults is None:
-            return [self._refuse(ErrorCode.BAD_STATE, "send session.start first", message.context)]
+            return [self._answers.refuse(ErrorCode.BAD_STATE, "send session.start first", message.context)]
         match message:
             case ContextOpen():
                 return self._open(message)
@@ -142,17 +120,20 @@ class Session:
         self.totals.bad_messages += 1
         if self.totals.bad_messages > self._limits.bad_messages:
             return self.shut(ErrorCode.BAD_MESSAGE, "too many messages that cannot be read", CloseCode.POLICY)
-        return [self._refuse(error.code, error.message, error.context)]
+        return [self._answers.refuse(error.code, error.message, error.context)]
 
     def _start(self, message: SessionStart) -> list[Action]:
         if self._defaults is not None:
-            return [self._refuse(ErrorCode.BAD_STATE, "the session has started already")]
+            return [self._answers.refuse(ErrorCode.BAD_STATE, "the session has started already")]
         problem = self._unknown_name(message.voice, message.language)
         problem = problem or lexicon_problem(message.lexicon or (), self._info)
         if problem is not None:
-            return [self._refuse(*problem)]
+            return [self._answers.refuse(*problem)]
         self._defaults = message
         self._output_rate = message.audio.sample_rate or self._info.sample_rate
+        self._speech = Speech(
+            message, self._output_rate, self._answers, self._pace, self._editor, self.totals, self._clock, self._metrics
+        )
         ready = SessionReady(
             protocol=PROTOCOL_VERSION,
             session=self.session_id,
@@ -177,9 +158,9 @@ class Session:
         assert self._defaults is not None
         context_id = message.context
         if self._contexts.live(context_id):
-            return [self._refuse(ErrorCode.BAD_STATE, "the context is open already", context_id)]
+            return [self._answers.refuse(ErrorCode.BAD_STATE, "the context is open already", context_id)]
         if message.lag_policy is not None and message.max_lag_ms is None:
-            return [self._refuse(ErrorCode.BAD_MESSAGE, "lag_policy needs max_lag_ms", context_id)]
+            return [self._answers.refuse(ErrorCode.BAD_MESSAGE, "lag_policy needs max_lag_ms", context_id)]
         self._is_default_used |= context_id == DEFAULT_CONTEXT
         voice = message.voice or self._defaults.voice or self._info.voices[0]
         language = message.language or self._defaults.language or self._info.languages[0]
@@ -196,7 +177,11 @@ class Session:
         if problem is not None:
             # It never began, and the client that waits for its end gets one.
             self._contexts.end(context)
-            return [self._error(*problem, context_id, is_terminal=True, is_retryable=problem[0] == "too_many_contexts")]
+            return [
+                self._answers.error(
+                    *problem, context_id, is_terminal=True, is_retryable=problem[0] == "too_many_contexts"
+                )
+            ]
         self._contexts.begin(context)
         self._metrics.contexts.inc()
         self.totals.contexts += 1
@@ -210,7 +195,7 @@ class Session:
             speed=message.speed or self._defaults.speed or 1.0,
         )
         actions: list[Action] = [Submit(Add(utterance))]
-        return actions + (self._pause(context, "reader") if self._is_congested else [])
+        return actions + self._pace.begin(context)
 
     def _append(self, message: TextAppend) -> list[Action]:
         actions: list[Action] = []
@@ -226,7 +211,7 @@ class Session:
         if problem is not None:
             return [
                 *actions,
-                self._refuse(ErrorCode.TEXT_TOO_LONG, f"{problem}; the append was dropped", message.context),
+                self._answers.refuse(ErrorCode.TEXT_TOO_LONG, f"{problem}; the append was dropped", message.context),
             ]
         context.touch(message.text, self._clock())
         self._count_text(message.text)
@@ -248,12 +233,14 @@ class Session:
         context.revisions += 1
         if start > draft.length:
             text = f"the text has {draft.length} characters: there is no {start} to revise from"
-            return [self._refuse(ErrorCode.BAD_REVISION, text, message.context)]
+            return [self._answers.refuse(ErrorCode.BAD_REVISION, text, message.context)]
         problem = self._too_long(
             start + len(message.text), draft.spoken_length + start + len(message.text) - draft.length
         )
         if problem is not None:
-            return [self._refuse(ErrorCode.TEXT_TOO_LONG, f"{problem}; the revision was dropped", message.context)]
+            return [
+                self._answers.refuse(ErrorCode.TEXT_TOO_LONG, f"{problem}; the revision was dropped", message.context)
+            ]
         context.touch(message.text, self._clock())
         self._count_text(message.text)
         return self._editor.revise(context, start, message.text)
@@ -273,7 +260,7 @@ class Session:
         if context is None:
             return [self._unknown(message.context)]
         context.playout.acknowledge(message.ms, self._clock())
-        return self._check_lead(context)
+        return self._pace.check_lead(context)
 
     def _cancel(self, message: Cancel) -> list[Action]:
         now_s = self._clock()
@@ -287,7 +274,7 @@ class Session:
         if not self._contexts.live(context.context_id):
             # Done was sent and its audio may still lie in the outbox: the listener wants no more of it.
             return [drop, Send(Heard(context.context_id, **account))]
-        self._end(context, "cancelled")
+        self._answers.end(context, "cancelled")
         self._metrics.cancels.labels("client").inc()
         self.totals.cancels += 1
         return [drop, Submit(Abort(context.utterance_id)), Send(Cancelled(context.context_id, **account))]
@@ -296,18 +283,22 @@ class Session:
         """The context, if it has not ended; else the answer that says so."""
         context = self._contexts.live(context_id)
         if context is None and self._contexts.ended(context_id):
-            return self._refuse(ErrorCode.BAD_STATE, "the context has ended; context.open starts it anew", context_id)
+            return self._answers.refuse(
+                ErrorCode.BAD_STATE, "the context has ended; context.open starts it anew", context_id
+            )
         return self._unknown(context_id) if context is None else context
 
     def _writable(self, context_id: str) -> "Context | Send":
         """The context, if it takes more text; else the answer that says why not."""
         context = self._open_context(context_id)
         if isinstance(context, Context) and context.is_text_ended:
-            return self._refuse(ErrorCode.BAD_STATE, "text.end was sent: no more text for this context", context_id)
+            return self._answers.refuse(
+                ErrorCode.BAD_STATE, "text.end was sent: no more text for this context", context_id
+            )
         return context
 
     def _unknown(self, context_id: str) -> Send:
-        return self._refuse(ErrorCode.UNKNOWN_CONTEXT, "no such context; context.open opens one", context_id)
+        return self._answers.refuse(ErrorCode.UNKNOWN_CONTEXT, "no such context; context.open opens one", context_id)
 
     def _unknown_name(self, voice: str | None, language: str | None) -> tuple[ErrorCode, str] | None:
         voices, languages = self._info.voices, self._info.languages
@@ -325,103 +316,9 @@ class Session:
     def engine_event(self, event: WorkerEvent) -> list[Action]:
         """Applies an event. Those of utterances that have ended come too late and do nothing."""
         context = self._contexts.of_utterance(event.utterance_id)
-        if context is None:
+        if context is None or self._speech is None:
             return []
-        match event:
-            case AudioChunk():
-                if not context.is_next(event):
-                    return self._fail(context, ErrorCode.INTERNAL, "audio was lost on the way", is_retryable=True)
-                return self._chunk(context, event)
-            case Finished():
-                return self._finished(context, event)
-            case Failed():
-                return self._fail(context, event.code, event.message, is_retryable=event.retryable)
-            case Rejected():
-                return self._rejected(context, event)
-            case Revised():
-                return self._revised(context, event)
-            case Notice():
-                return [Send(TextNotice(context.context_id, event.message))]
-            case _:
-                return self._fail(context, ErrorCode.INTERNAL, "the engine gave the context up", is_retryable=True)
-
-    def _chunk(self, context: Context, chunk: AudioChunk) -> list[Action]:
-        actions = self._audio_start(context)
-        messages = context.push(chunk, self._clock())
-        if chunk.words and self._defaults is not None and self._defaults.words:
-            words = (
-                Word(
-                    text=word.text,
-                    spoken=word.spoken,
-                    start_ms=round(word.start_ms, 3),
-                    end_ms=round(word.end_ms, 3),
-                    char_start=word.char_start,
-                    char_end=word.char_end,
-                    estimated=word.is_estimated or None,
-                )
-                for word in chunk.words
-            )
-            actions.append(Send(Words(context.context_id, tuple(words))))
-        actions += self._audio(context, messages) + self._check_lead(context)
-        return actions + self._editor.check_pace(context)
-
-    def _finished(self, context: Context, event: Finished) -> list[Action]:
-        actions = self._audio_start(context)
-        if context.draft.is_waiting:
-            text = "all of the text was spoken before the revision reached the engine"
-            actions.append(self._refuse(ErrorCode.BAD_STATE, text, context.context_id))
-            context.draft.forget_waiting()
-        actions += self._audio(context, context.finish())
-        self._end(context, "done")
-        done = Done(
-            context=context.context_id,
-            audio_ms=round(context.audio_ms, 3),
-            audio_messages=context.messages,
-            characters=context.characters,
-            ttfa_ms=context.ttfa_ms,
-            retries=event.retries,
-        )
-        return [*actions, Send(done)]
-
-    def _audio_start(self, context: Context) -> list[Action]:
-        if context.has_audio_started:
-            return []
-        assert self._defaults is not None
-        context.has_audio_started = True
-        encoding = self._defaults.audio.encoding
-        start = AudioStart(
-            context.context_id, context.index, context.utterance_id, context.voice, encoding, self._output_rate
-        )
-        return [Send(start)]
-
-    def _audio(self, context: Context, messages: list[AudioMessage]) -> list[Action]:
-        if not messages:
-            return []
-        now_s = self._clock()
-        before_ms = context.playout.queued_ms
-        made_ms = context.audio_ms - before_ms
-        gap_s = context.playout.push(made_ms, now_s)
-        if gap_s > 0:
-            self._metrics.underruns.labels(_underrun_cause(context, now_s - gap_s)).inc()
-        if (ttfa_ms := context.note_audio(now_s)) is not None:
-            self._metrics.ttfa_seconds.observe(ttfa_ms / 1000)
-        self._metrics.audio_seconds.inc(made_ms / 1000)
-        self.totals.audio_ms += made_ms
-        return [SendAudio(message) for message in messages]
-
-    def _revised(self, context: Context, event: Revised) -> list[Action]:
-        if context.draft.flight is None:
-            return self._fail(context, ErrorCode.INTERNAL, "the engine revised without being asked", is_retryable=True)
-        actions = self._editor.revised(context, event, self._output_rate)
-        return actions + self._check_lead(context) + self._editor.check_lag(context)
-
-    def _rejected(self, context: Context, event: Rejected) -> list[Action]:
-        if event.code == STALE:
-            context.draft.retry()
-            return self._editor.release(context)
-        is_alone = context.draft.reject(event.edit_index)
-        text = event.message if is_alone else f"{event.message}; edits that followed it closely went with it"
-        return [self._refuse(event.code, text, context.context_id), *self._editor.release(context)]
+        return self._speech.take(context, event)
 
     # ------------------------------------------------------------------------------------------ pace
 
@@ -433,20 +330,12 @@ class Session:
 
     def set_congested(self, is_congested: bool) -> list[Action]:
         """The driver's outbox has filled up, or emptied again: the engine makes nothing for a reader that lags."""
-        self._is_congested = is_congested
-        actions: list[Action] = []
-        for context in self._contexts:
-            actions += self._pause(context, "reader") if is_congested else self._resume(context, "reader")
-        return actions
+        return self._pace.set_congested(is_congested)
 
     def next_wakeup_s(self) -> float | None:
         """Clock time at which `tick` has something to do, None if never."""
         now_s = self._clock()
-        waits_s = [
-            (context.playout.lead_ms(now_s) - RESUME_SHARE * self._most_lead_ms(context)) / 1000
-            for context in self._contexts
-            if "lead" in context.pause_causes
-        ]
+        waits_s = self._pace.waits_s()
         waits_s += [
             self._editor.due_s(context) - now_s for context in self._contexts if context.draft.waits_from is not None
         ]
@@ -455,34 +344,10 @@ class Session:
     def tick(self) -> list[Action]:
         """Resumes the contexts whose lead has been played away; hands on the revisions that waited."""
         return [
-            action for context in self._contexts for action in self._editor.release(context) + self._check_lead(context)
+            action
+            for context in self._contexts
+            for action in self._editor.release(context) + self._pace.check_lead(context)
         ]
-
-    def _check_lead(self, context: Context) -> list[Action]:
-        lead_ms, most_ms = context.playout.lead_ms(self._clock()), self._most_lead_ms(context)
-        if lead_ms > most_ms:
-            return self._pause(context, "lead")
-        return self._resume(context, "lead") if lead_ms <= RESUME_SHARE * most_ms else []
-
-    def _most_lead_ms(self, context: Context) -> float:
-        limits = self._limits
-        if not context.is_revisable_often:
-            return limits.lead_ms
-        return min(limits.lead_ms, limits.revised_lead_ms, max(LEAST_LEAD_MS, context.most_ahead_ms))
-
-    def _pause(self, context: Context, cause: str) -> list[Action]:
-        if not self._contexts.live(context.context_id) or cause in context.pause_causes:
-            return []
-        was_paused = bool(context.pause_causes)
-        context.pause_causes.add(cause)
-        self._metrics.pauses.labels(cause).inc()
-        return [] if was_paused else [Submit(Pause(context.utterance_id))]
-
-    def _resume(self, context: Context, cause: str) -> list[Action]:
-        if not self._contexts.live(context.context_id) or cause not in context.pause_causes:
-            return []
-        context.pause_causes.remove(cause)
-        return [] if context.pause_causes else [Submit(Resume(context.utterance_id))]
 
     # ------------------------------------------------------------------------------------------ ends
 
@@ -493,7 +358,7 @@ class Session:
         self.is_closed = True
         actions: list[Action] = []
         for context in self._contexts:
-            self._end(context, "lost")
+            self._answers.end(context, "lost")
             self._metrics.cancels.labels("lost").inc()
             actions.append(Submit(Abort(context.utterance_id)))
         return actions
@@ -504,38 +369,11 @@ class Session:
             return []
         actions: list[Action] = []
         for context in self._contexts:
-            self._end(context, "error")
+            self._answers.end(context, "error")
             actions += [DropAudio(context.index), Submit(Abort(context.utterance_id))]
-            actions.append(self._error(code, text, context.context_id, is_terminal=True, is_retryable=is_retryable))
-        actions.append(self._error(code, text, is_terminal=True, is_retryable=is_retryable))
+            actions.append(
+                self._answers.error(code, text, context.context_id, is_terminal=True, is_retryable=is_retryable)
+            )
+        actions.append(self._answers.error(code, text, is_terminal=True, is_retryable=is_retryable))
         self.is_closed = True
         return [*actions, Close(close_code, text)]
-
-    def _fail(self, context: Context, code: str, text: str, *, is_retryable: bool) -> list[Action]:
-        self._end(context, "error")
-        error = self._error(code, text, context.context_id, is_terminal=True, is_retryable=is_retryable)
-        # The engine may not know that it failed; for one that does the abort is void.
-        return [Submit(Abort(context.utterance_id)), error]
-
-    def _end(self, context: Context, how: str) -> None:
-        self._contexts.end(context)
-        self._metrics.contexts.dec()
-        self._metrics.contexts_ended.labels(how).inc()
-
-    def _refuse(self, code: str, text: str, context_id: str | None = None) -> Send:
-        """An error about a message alone."""
-        return self._error(code, text, context_id, is_terminal=False, is_retryable=False)
-
-    def _error(
-        self, code: str, text: str, context_id: str | None = None, *, is_terminal: bool, is_retryable: bool
-    ) -> Send:
-        self.totals.errors += 1
-        self._metrics.errors.labels(str(code)).inc()
-        return Send(Error(str(code), text, context_id, retryable=is_retryable, terminal=is_terminal))
-
-
-def _underrun_cause(context: Context, dry_since_s: float) -> str:
-    if context.pause_causes:
-        return "reader"
-    # What the client sent after the listener ran dry may be what the speech had waited for.
-    return "text" if context.last_input_s >= dry_since_s else "engine"

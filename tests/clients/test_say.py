@@ -312,7 +312,7 @@ def test_explains_without_speaking(call: Call) -> None:
 
 def test_explains_ssml_with_a_lexicon_and_tells_what_cannot_be_done(call: Call, tmp_path: Path) -> None:
     (tmp_path / "words.toml").write_text('[say]\nGIF = "jif"\n[ipa]\nNguyen = "ŋwɪn"\n')
-    text = '<speak>GIF <break time="300ms"/><prosody rate="fast">Nguyen</prosody></speak>'
+    text = '<speak>GIF <break time="300ms"/><prosody rate="fast" pitch="high">Nguyen</prosody></speak>'
     done = call(text, "--explain", "--format", "ssml", "--lexicon", str(tmp_path / "words.toml"))
     assert done.returncode == 0
     lines = done.stdout.decode().splitlines()
@@ -321,7 +321,22 @@ def test_explains_ssml_with_a_lexicon_and_tells_what_cannot_be_done(call: Call, 
         ["<break", 'time="300ms"/>', "(pause", "of", "300", "ms)"],
         ["Nguyen", "Nguyen", "ŋwɪn."],
     ]
-    assert "character 32: prosody rate 'fast' cannot be done" in done.stderr.decode()
+    assert "character 32: prosody pitch 'high' cannot be done" in done.stderr.decode()
+    assert "rate" not in done.stderr.decode()
+
+
+def test_speaks_faster(call: Call, server: str, tmp_path: Path) -> None:
+    for name, options in (("usual.wav", ()), ("fast.wav", ("--speed", "2"))):
+        assert call("one two three four", "-s", server, "-o", str(tmp_path / name), *options).returncode == 0
+    sizes = [(tmp_path / name).stat().st_size - 44 for name in ("usual.wav", "fast.wav")]
+    assert sizes[0] == 2 * sizes[1] > 0
+
+
+@pytest.mark.parametrize("speed", ["0.4", "3", "fast", "nan"])
+def test_a_speed_that_cannot_be(speed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        say.parser().parse_args(["Hi", "--speed", speed])
+    assert "is not a number of 0.5 to 2" in capsys.readouterr().err
 
 
 def test_a_server_explains(call: Call, server: str) -> None:

@@ -20,6 +20,7 @@ from clients.sdk import (
     Event,
     HeardReport,
     RevisedEvent,
+    SpeedEvent,
     TextError,
     UnknownVoiceError,
     Word,
@@ -367,6 +368,23 @@ async def test_speech_that_lags_skips(server: str) -> None:
         assert skips
         assert skips[0].skipped.startswith("word") or skips[0].skipped.startswith(" word")
         assert len(context.spoken_text) < len(context.text)
+
+
+async def test_speech_that_lags_hurries_where_it_may(server: str) -> None:
+    async with (
+        connect(server, speed=1.25) as session,
+        session.context(acknowledge=True, max_lag_ms=4000, lag_policy="speed") as context,
+    ):
+        for i in range(30):
+            await context.append(f"word{i} ")
+        await context.end()
+        events = await events_of(context)
+    told = [event for event in events if isinstance(event, SpeedEvent)]
+    assert told[0].speed > 1
+    assert told[0].lag_ms > 2000
+    usual_ms = WORD_MS / 1.25
+    assert words_of(events)[0].end_ms == usual_ms
+    assert isinstance(events[-1], DoneEvent)
 
 
 def test_importing_the_client_is_light() -> None:

@@ -273,8 +273,10 @@ class TestManyUtterances:
         assert many.runner.nbytes == 0
         stats = many.engine.stats()
         assert (stats.open_utterances, stats.finished, stats.cancelled, stats.failed) == (0, 3, 1, 0)
-        assert stats.frames == sum(len(many.audio(f"u{i}")) for i in range(4)) / 1200
-        assert stats.audio_s == stats.frames * 0.05
+        samples = sum(len(many.audio(f"u{i}")) for i in range(4))
+        # The last frame of each is cut behind its last sound.
+        assert 0 <= stats.frames - samples / 1200 <= 3
+        assert stats.audio_s == samples / 24_000
         assert real_time_factor(stats.compute_s, stats.audio_s) > 0
 
 

@@ -88,7 +88,7 @@ def test_windows_and_moves_of_the_teachers_path(builder: ExampleBuilder, config:
     settings = AlignedSettings(
         ALPHABET, look_behind=config.aligned.look_behind, look_ahead=config.aligned.look_ahead, end_frames=50
     )
-    stream = AlignedStream(settings)
+    stream = AlignedStream(settings, trims_end=False)
     for sentence in SENTENCES:
         stream.add(words_of(sentence))
     stream.finish()
