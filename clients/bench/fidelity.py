@@ -53,7 +53,10 @@ What is measured is kept in the folder of the results, take by take: an interrup
 def parser() -> argparse.ArgumentParser:
     """The arguments of ``footlights quality``."""
     made = argparse.ArgumentParser(
-        "footlights quality", description=DESCRIPTION, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+        "footlights quality",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("original", type=Path, metavar="A", help="a checkpoint folder")
     made.add_argument("others", type=Path, nargs="*", metavar="B", help="checkpoint folders made of it")
