@@ -21,6 +21,8 @@ from engine.text.words import Boundary, Kind, SpokenWord
 
 COMMA_NEARER = 0.5
 """A seam with a comma counts as so much nearer to a pause than one without."""
+MOST_OFF = 4.0
+"""Characters that a pause may lie off the seam that it is taken for: else a word might be said twice, or not at all."""
 USUAL_MS_PER_CHARACTER = 65.0
 """How long a character (or phoneme) sounds, pauses included."""
 FEWEST_CHARACTERS = 12
@@ -170,7 +172,7 @@ class GuessedTurn:
             for end, word in zip(ends, self._words, strict=True)
         ]
         nearest = 1 + nearness.index(min(nearness))
-        return nearest if nearest < len(self._words) else 0
+        return nearest if nearest < len(self._words) and nearness[nearest - 1] <= MOST_OFF else 0
 
     @property
     def is_at_tail(self) -> bool:

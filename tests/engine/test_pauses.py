@@ -37,6 +37,11 @@ class TestWhereItRests:
         for loud, words in ((5, 1), (6, 1), (7, 2), (8, 2), (9, 2)):
             assert turn("abcd ef gabc", [LOUD] * loud + [QUIET] * 2).rests_behind == words
 
+    def test_not_far_from_where_any_word_should_end(self) -> None:
+        text = "abcdabcdabcdabcd gabcgabcgabcgabc ef"
+        expected = {12: 0, 13: 1, 17: 1, 21: 1, 22: 0, 29: 0, 30: 2}
+        assert {at: turn(text, [LOUD] * at + [QUIET] * 2).rests_behind for at in expected} == expected
+
     def test_rather_at_a_comma(self) -> None:
         loud = [LOUD] * 7 + [QUIET] * 2
         assert turn("abcd ef gabc", loud).rests_behind == 2

@@ -1,4 +1,4 @@
-"""Prompts, text rules and chunking against stored cases, exactly."""
+"""Prompts, text rules and turns shown again against stored cases, exactly."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.chunks import flatten_lines, split_text
 from engine.config import ModelConfig
 from engine.errors import TextError
 from engine.prompt import (
@@ -64,17 +63,6 @@ def test_speaker_tags(text_cases: dict[str, Any]) -> None:
     for case in text_cases["speaker_tag"]:
         assert with_speaker_tag(case["text"]) == case["with_speaker_tag"]
         assert reference_transcript(case["text"]) == case["reference_transcript"]
-
-
-def test_lines_are_flattened(text_cases: dict[str, Any]) -> None:
-    for case in text_cases["flatten_lines"]:
-        assert flatten_lines(case["text"]) == case["flattened"]
-
-
-def test_chunking(text_cases: dict[str, Any]) -> None:
-    limits = text_cases["split_text_limit_bytes"], text_cases["split_text_max_speakers"]
-    for case in text_cases["split_text"]:
-        assert split_text(case["text"], *limits) == case["chunks"]
 
 
 def test_turns_recalled_are_the_history_of_the_prompt(
