@@ -6,13 +6,17 @@ the same; inputs are those of the original while it hears that, layer by layer (
 
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 from torch import Tensor
 
 from engine.checkpoint.reader import CheckpointReader
+from engine.errors import ConfigError
 from engine.quant.awq import awq, find_gains, no_gains
 from engine.quant.gptq import Spread, gptq
 from engine.quant.integer import IntegerMatrix
@@ -35,7 +39,7 @@ HELD_SPREADS = 2
 """Matrices with the same inputs lie near each other in files, but not always side by side."""
 
 Watch = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
-"""See ``engine.progress.progress``."""
+"""See ``engine.progress.progress``. A function of a module: it is used in another process."""
 
 
 class Calibrated:
@@ -103,7 +107,8 @@ def calibrate(
     ``ConfigError`` and ``WeightsError``.
     """
     kept = KeptTensors(folder)
-    return Calibrated(walk_of(reader, _takes(source, sentences, scheme, kept, watch), scheme, kept), scheme, kept)
+    takes = _takes(source, sentences, scheme, folder, watch)
+    return Calibrated(walk_of(reader, takes, scheme, kept), scheme, kept)
 
 
 def walk_of(reader: CheckpointReader, takes: list[Recorded], scheme: Scheme, kept: KeptTensors) -> Walk:
@@ -120,10 +125,24 @@ def speaking_scheme(scheme: Scheme) -> Scheme:
     return Scheme(of(scheme.experts, 4), of(scheme.dense, 8), of(scheme.tower, 8), of(scheme.heads, 8))
 
 
-def _takes(source: Path, sentences: int, scheme: Scheme, kept: KeptTensors, watch: Watch) -> list[Recorded]:
-    if (tensors := kept.get("takes")) is None:
-        with watch("speaking for calibration", sentences) as advance:
-            speaker = load_speaker(source, speaking_scheme(scheme))
-            takes = record(speaker, calibration_texts(sentences), SEED, advance)
-        kept.put("takes", tensors := takes_to_tensors(takes))
+def _takes(source: Path, sentences: int, scheme: Scheme, folder: Path, watch: Watch) -> list[Recorded]:
+    kept = KeptTensors(folder)
+    if kept.get("takes") is None:
+        # In a process of its own, whose memory is all gone with it.
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            try:
+                pool.submit(speak_and_keep, source, sentences, scheme, folder, watch).result()
+            except BrokenProcessPool as error:
+                raise ConfigError(
+                    f"the process in which {source} speaks for calibration was ended; is there too little memory?"
+                ) from error
+    tensors = kept.get("takes")
+    assert tensors is not None
     return takes_of_tensors(tensors)
+
+
+def speak_and_keep(source: Path, sentences: int, scheme: Scheme, folder: Path, watch: Watch) -> None:
+    """Let a copy of the model speak, and keep its takes in ``folder``."""
+    with watch("speaking for calibration", sentences) as advance:
+        takes = record(load_speaker(source, speaking_scheme(scheme)), calibration_texts(sentences), SEED, advance)
+    KeptTensors(folder).put("takes", takes_to_tensors(takes))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from engine.codec.dac.loading import dac_config, has_dac
-from engine.codec.silent import SilentCodec
+from engine.codec.hum import HumCodec
 from engine.codec.understudy import UnderstudyCodec
 from engine.config import CONFIG_FILE, ModelConfig, read_json
 from engine.core import SamplingParams
@@ -115,7 +115,7 @@ def load_speaker(folder: Path, scheme: Scheme | None = None) -> Parts:
     else:
         dac = dac_config(folder)
         rate, samples = dac.sample_rate, dac.samples_per_frame
-    return load_parts(folder, codec=SilentCodec(rate, samples, config.num_codebooks), scheme=scheme)
+    return load_parts(folder, codec=HumCodec(rate, samples, config.num_codebooks), scheme=scheme)
 
 
 def record(

@@ -1,13 +1,16 @@
-"""A codec that says nothing: where only the codes of a take are wanted, sound would be most of the work."""
+"""A codec that hums: where only the codes of a take are wanted, its sound would be most of the work."""
 
 import torch
 from torch import Tensor
 
 from engine.codec.dac.memory import StreamMemory
 
+LEVEL = 0.1
+"""Of full scale. Silence would be taken for a fault of the model, and be made again."""
 
-class SilentCodec:
-    """A ``Codec`` (see ``engine/codec/codec.py``) whose samples are all zero."""
+
+class HumCodec:
+    """A ``Codec`` (see ``engine/codec/codec.py``) whose samples are all the same."""
 
     speeds = None
     device = torch.device("cpu")
@@ -20,6 +23,6 @@ class SilentCodec:
         return StreamMemory([torch.zeros(batch_size, 0)])
 
     def decode_step(self, codes: Tensor, state: StreamMemory, speed: float = 1.0) -> Tensor:
-        """``codes`` [B, C, F] -> zeros [B, F * samples_per_frame]."""
+        """``codes`` [B, C, F] -> samples [B, F * samples_per_frame]."""
         assert speed == 1.0, speed
-        return torch.zeros(codes.shape[0], codes.shape[2] * self.samples_per_frame)
+        return torch.full((codes.shape[0], codes.shape[2] * self.samples_per_frame), LEVEL)
