@@ -115,8 +115,8 @@ class SpeedChanged:
 
 
 @dataclass(frozen=True)
-class Cancelled:
-    """Terminal answer to `Cancel`: what was heard. ``spoken + unspoken`` is the text that was appended.
+class Account:
+    """What was heard of a context. ``spoken + unspoken`` is the text that was appended.
 
     ``char_end == len(spoken)`` in Unicode code points. ``precision`` is ``exact`` if the listener told the position
     and the words have times, else ``estimated``.
@@ -131,15 +131,13 @@ class Cancelled:
 
 
 @dataclass(frozen=True)
-class Heard:
-    """Answer to a `Cancel` of a context that had ended: the same account; not a second end."""
+class Cancelled(Account):
+    """Terminal answer to `Cancel`."""
 
-    context: str
-    played_ms: float
-    spoken: str
-    unspoken: str
-    char_end: int
-    precision: Precision
+
+@dataclass(frozen=True)
+class Heard(Account):
+    """Answer to a `Cancel` of a context that had ended: the same account; not a second end."""
 
 
 @dataclass(frozen=True)
