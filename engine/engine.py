@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from engine.context_rows import ContextRows
 from engine.core import (
@@ -28,6 +27,7 @@ from engine.core import (
     Tally,
     Utterance,
 )
+from engine.delivery import Delivery
 from engine.errors import (
     FootlightsError,
     RevisionError,
@@ -38,8 +38,8 @@ from engine.errors import (
 )
 from engine.loading import Parts, load_parts
 from engine.loudness import loudness_db
+from engine.pace import Pace
 from engine.rewind import Made, Tape
-from engine.runner import Samples
 from engine.scheduler import Scheduler
 from engine.script import STEP_CHARACTERS, Script
 from engine.sequence import Sequence
@@ -52,28 +52,10 @@ logger = logging.getLogger(__name__)
 
 UNDERSTUDY = Path(__file__).with_name("understudy")
 """Checkpoint that comes with the project."""
-FIRST_CHUNK_FRAMES = 2
-"""Frames in the first chunk: a player that starts with it has time for whatever delays the next one."""
-SILENCE_MS = 40
-"""Audio of an utterance in which there is nothing to say."""
-FADE_MS = 10
-"""In which the last sound of an utterance dies away."""
-KEPT_BACK_FRAMES = 6
-"""Of a turn begun on a guess that are not given out before they have to be: a pause in them may become its end."""
 RECALL_S = 2.0
 """A listener may be so far behind where the scheduler sees it: a revision can still change what it has not heard."""
 REVISED_LEAD_S = 2.0
 """An utterance whose text was revised is made no further ahead: what is thrown away by the next revision is bounded."""
-RESERVE_S = 0.1
-"""Audio a listener should have while its next turn is begun, .."""
-RESERVE_STEPS = 4
-""".. and the time of so many steps: prompt rows, two frames, and somebody else's turn."""
-STEP_WEIGHT = 0.1
-"""Of a new step in the running mean of their times."""
-SILENT = 1e-3
-"""Loudness (RMS, full scale is 1) of a frame below which it is silent."""
-BUSY = 0.8
-"""Share of real time that steps take from which on nothing is begun on a guess."""
 TRIAL_STEPS = 4
 """Steps after which a new engine is as fast as it will be; a restart waits for them."""
 
@@ -100,10 +82,10 @@ class Engine:
         self._outbox: list[EngineEvent] = []
         self._ended: dict[type[EngineEvent], int] = {Finished: 0, Cancelled: 0, Failed: 0}
         self.tally = Tally()
-        self._frames = self._samples = self._steps = self._renewals = 0
+        self._frames = self._steps = self._renewals = 0
         self._compute_s = 0.0
-        self._step_s = 0.0
-        """Running mean of a step's time, at the batch of late."""
+        self._pace = Pace(self.info.frame_ms)
+        self._delivery = Delivery(self.info, scheduler, lambda chunk: self._outbox.append(chunk))
 
     # Asked from outside
 
@@ -195,7 +177,7 @@ class Engine:
             cancelled=self._ended[Cancelled],
             failed=self._ended[Failed],
             frames=self._frames,
-            audio_s=self._samples / self.info.sample_rate,
+            audio_s=self._delivery.samples / self.info.sample_rate,
             compute_s=self._compute_s,
             steps=self._steps,
             prompt_rows=self.runner.prompt_rows,
@@ -246,7 +228,7 @@ class Engine:
         self._vocode(spoken)
         if self.runner.prompt_rows == before and self._has_time(due):
             self._prefill_ahead()
-        self._give_out()
+        self._delivery.give_out(self._sequences.values(), self._reserve_s)
         self._account(due, self._timer() - started_s)
         self._close_ended()
         events, self._outbox = self._outbox, []
@@ -274,7 +256,7 @@ class Engine:
 
     def _situate(self) -> None:
         """Tell the streams how much their listeners have; begin anew what was begun too early and nobody has heard."""
-        reserve_s, cost = self._reserve_s, 1000 * self._step_s / self.info.frame_ms
+        reserve_s, cost = self._reserve_s, self._pace.cost
         for sequence in list(self._sequences.values()):
             with self._guard(sequence):
                 if sequence.stream.would_restart:
@@ -291,8 +273,7 @@ class Engine:
     def _reserve_s(self) -> float:
         """Audio with which a listener's next turn has to be begun; endless when there is no time for guesses."""
         fastest = max((s.utterance.speed * s.hurry for s in self._sequences.values()), default=1.0)
-        is_busy = len(self._sequences) > 1 and 1000 * self._step_s * fastest > BUSY * self.info.frame_ms
-        return math.inf if is_busy else RESERVE_S + RESERVE_STEPS * self._step_s
+        return self._pace.reserve_s(len(self._sequences), fastest)
 
     def _has_time(self, due: Iterable[Sequence]) -> bool:
         """Whether no listener of those due is about to run dry."""
@@ -374,22 +355,13 @@ class Engine:
                 if isinstance(samples, Exception):
                     raise samples
                 sequence.tape.hear(loudness_db(samples, len(news.frames)))
-                if self._is_mute(sequence, samples, news.most_silent_ms):
+                if self._delivery.is_mute(sequence, samples, news.most_silent_ms):
                     self._retry(sequence, Fault.MUTE)
                     continue
                 if news.ends_at is not None:
-                    samples = self._died_away(samples, news)
+                    samples = self._delivery.died_away(samples, news)
                 if len(samples) or news.words:
-                    self._hand_out(sequence, AudioChunk(sequence.name, sequence.samples, samples, news.words))
-
-    def _died_away(self, samples: NDArray[np.float32], news: Spoken) -> NDArray[np.float32]:
-        """The last samples of an utterance, without what lies behind its last sound."""
-        assert news.ends_at is not None
-        frame = len(samples) // len(news.frames)
-        kept = samples[: len(samples) - frame + round(news.ends_at * frame)].copy()
-        fade = min(len(kept), self.info.sample_rate * FADE_MS // 1000)
-        kept[len(kept) - fade :] *= np.linspace(1, 0, fade, dtype=np.float32)
-        return kept
+                    self._delivery.take(sequence, AudioChunk(sequence.name, sequence.samples, samples, news.words))
 
     def _begin(self, sequence: Sequence) -> None:
         """Note where an utterance stands before something is done for it."""
@@ -402,7 +374,7 @@ class Engine:
         rewound = sequence.tape.revise(start, text, sequence.heard)
         self._take_back(sequence, rewound.left)
         self._scheduler.limit_lead(sequence.name, REVISED_LEAD_S)
-        self._release(sequence)
+        self._delivery.release(sequence)
         at = sequence.samples
         self._outbox.append(Revised(sequence.name, start, rewound.kept_to, rewound.resumes_at, at))
         if rewound.words:
@@ -414,9 +386,7 @@ class Engine:
         if left is None:
             return
         samples, frames = left
-        void = sequence.take_back(samples, frames)
-        self._scheduler.retract(sequence.name, void / self.info.sample_rate)
-        self._samples -= void
+        self._delivery.take_back(sequence, samples, frames)
         self._frames -= frames
         self._count(discarded_frames=frames)
 
@@ -447,51 +417,18 @@ class Engine:
             told = f"before second {at_s:.1f} the model {fault.value}; speech goes on from there"
             self._outbox.append(Notice(sequence.name, told))
 
-    def _is_mute(self, sequence: Sequence, samples: Samples, most_ms: float) -> bool:
-        """Whether an utterance has been silent for longer than that, ``samples`` included."""
-        is_silent = not len(samples) or float(np.sqrt(np.mean(samples**2))) < SILENT
-        if math.isinf(most_ms) or not is_silent:
-            sequence.silent_ms = 0.0
-        else:
-            sequence.silent_ms += 1000 * len(samples) / self.info.sample_rate
-        return sequence.silent_ms > most_ms
-
-    def _hand_out(self, sequence: Sequence, chunk: AudioChunk) -> None:
-        sequence.take(chunk)
-        self._samples += len(chunk.samples)
-        self._scheduler.record(sequence.name, len(chunk.samples) / self.info.sample_rate)
-
-    def _give_out(self) -> None:
-        """Give out what was made, but for first chunks that are not whole and what might have to be taken back."""
-        for sequence in self._sequences.values():
-            if sequence.held and sequence.samples >= FIRST_CHUNK_FRAMES * self.info.samples_per_frame:
-                self._release(sequence, self._kept_back(sequence))
-
-    def _kept_back(self, sequence: Sequence) -> int:
-        """Chunks of a turn that may still be ended at a pause before them; none where the listener needs them."""
-        stream, held_s = sequence.stream, sequence.held_samples / self.info.sample_rate
-        is_needed = self._scheduler.lead_s(sequence.name) - held_s <= self._reserve_s
-        return KEPT_BACK_FRAMES if stream.is_tentative and stream.demand() is Demand.DECODE and not is_needed else 0
-
-    def _release(self, sequence: Sequence, keep: int = 0) -> None:
-        if chunk := sequence.release(keep):
-            self._outbox.append(chunk)
-
     def _account(self, served: list[Sequence], compute_s: float) -> None:
         self._steps += 1
         self._compute_s += compute_s
         if served:
-            self._step_s += STEP_WEIGHT * (compute_s - self._step_s)
+            self._pace.note(compute_s)
         for sequence in served:
             sequence.compute_s += compute_s / len(served)
 
     def _close_ended(self) -> None:
-        """End utterances that have said all; one without any sound gets a moment of silence first."""
+        """End utterances that have said all."""
         for sequence in [s for s in self._sequences.values() if s.stream.demand() is Demand.END]:
-            if not sequence.samples:
-                silence = np.zeros(self.info.sample_rate * SILENCE_MS // 1000, np.float32)
-                self._hand_out(sequence, AudioChunk(sequence.name, 0, silence))
-            self._release(sequence)
+            self._delivery.close(sequence)
             audio_s = sequence.samples / self.info.sample_rate
             self._end(sequence, Finished(sequence.name, sequence.frames, sequence.compute_s, audio_s, sequence.retries))
 

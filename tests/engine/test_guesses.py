@@ -8,7 +8,7 @@ from itertools import chain, repeat
 import pytest
 
 from engine.core import AudioChunk, Failed, Finished, Utterance
-from engine.engine import RESERVE_S
+from engine.pace import RESERVE_S
 from engine.runner import Track
 from engine.streams.base import Demand, Frame, Guide
 from engine.streams.turns import Guessing
@@ -105,7 +105,7 @@ def test_a_guess_nobody_has_heard_is_begun_anew_when_twice_as_much_is_there() ->
 def test_where_steps_take_all_the_time_nothing_is_guessed() -> None:
     opened = open_stage()
     opened.engine.add(Utterance("v", "bella"))
-    opened.engine._step_s = 0.05
+    opened.engine._pace.step_s = 0.05
     opened.engine.append_text("u", "Good friends walked home ")
     assert [opened.step() for _ in range(5)] == [[]] * 5
 

@@ -9,7 +9,8 @@ import pytest
 from torch import Tensor
 
 from engine.core import AudioChunk, Finished, Utterance
-from engine.engine import KEPT_BACK_FRAMES, RESERVE_S
+from engine.delivery import KEPT_BACK_FRAMES
+from engine.pace import RESERVE_S
 from engine.streams.base import Demand, Frame
 from engine.streams.turn_speech import GuessedTurn, TurnSettings
 from engine.streams.turns import Guessing, TurnStream
@@ -217,7 +218,7 @@ def test_where_there_is_no_time_nothing_is_kept_back() -> None:
     for _ in range(3):
         opened.step()
     for _ in range(8):
-        opened.engine._step_s = 0.06
+        opened.engine._pace.step_s = 0.06
         opened.step()
         assert not opened.engine._sequences["u"].held
     assert math.isinf(opened.engine._reserve_s)
