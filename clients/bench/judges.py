@@ -32,19 +32,14 @@ class Verdict:
     mos: float
 
 
-class Judges:
-    """Whisper base (greedy, int8, one thread) and DistillMOS. Raises ``MissingError`` if one is not installed."""
+class Recogniser:
+    """Whisper base (greedy, int8, one thread). Raises ``MissingError`` if it is not installed."""
 
     def __init__(self) -> None:
-        cache = require(WHISPER)
-        require(DISTILLMOS)
-        self._whisper = _load_whisper(cache / "whisper-base")
-        self._distillmos = _load_distillmos()
+        self._whisper = _load_whisper(require(WHISPER) / "whisper-base")
 
-    def judge(self, text: str, samples: NDArray[np.float32], sample_rate: int) -> Verdict:
-        """Verdict on ``samples`` [N], which should say ``text``."""
-        sound = soxr.resample(samples, sample_rate, JUDGE_RATE_HZ).astype(np.float32)
-        sound = np.pad(sound, (0, max(0, int(SHORTEST_S * JUDGE_RATE_HZ) - len(sound))))
+    def hear(self, sound: NDArray[np.float32]) -> str:
+        """What is said in ``sound`` [N] at ``JUDGE_RATE_HZ``."""
         segments, _ = self._whisper.transcribe(
             sound,
             language="en",
@@ -53,7 +48,23 @@ class Judges:
             without_timestamps=True,
             condition_on_previous_text=False,
         )
-        heard = " ".join(segment.text.strip() for segment in segments)
+        return " ".join(segment.text.strip() for segment in segments)
+
+
+class Judges:
+    """Whisper base (greedy, int8, one thread) and DistillMOS. Raises ``MissingError`` if one is not installed."""
+
+    def __init__(self) -> None:
+        require(WHISPER)
+        require(DISTILLMOS)
+        self._recogniser = Recogniser()
+        self._distillmos = _load_distillmos()
+
+    def judge(self, text: str, samples: NDArray[np.float32], sample_rate: int) -> Verdict:
+        """Verdict on ``samples`` [N], which should say ``text``."""
+        sound = soxr.resample(samples, sample_rate, JUDGE_RATE_HZ).astype(np.float32)
+        sound = np.pad(sound, (0, max(0, int(SHORTEST_S * JUDGE_RATE_HZ) - len(sound))))
+        heard = self._recogniser.hear(sound)
         with torch.inference_mode():
             mos = float(self._distillmos(torch.from_numpy(sound)[None]))
         return Verdict(heard, word_errors(text, heard), mos)

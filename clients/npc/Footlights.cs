@@ -19,7 +19,7 @@ public class Footlights : MonoBehaviour
     }
 
     public string url = "ws://127.0.0.1:8061";
-    public List<Actor> actors = new();
+    public List<Actor> actors = new List<Actor>();
     public event Action<string, string> LineStarted; // character, text
     public event Action<string, string> WordSpoken; // character, word: for subtitles and mouths, when it is heard
     public event Action<string, string> LineCut; // character, what was heard
@@ -38,8 +38,8 @@ public class Footlights : MonoBehaviour
         public string name;
         public AudioSource source;
         public int line = -1;
-        public readonly List<Word> words = new();
-        readonly ConcurrentQueue<float> waiting = new();
+        public readonly List<Word> words = new List<Word>();
+        ConcurrentQueue<float> waiting = new ConcurrentQueue<float>();
         int given; // samples handed to the audio thread
 
         public float HeardMs(int rate) => 1000f * Volatile.Read(ref given) / rate;
@@ -58,7 +58,7 @@ public class Footlights : MonoBehaviour
         public void Silence()
         {
             source.Stop();
-            waiting.Clear();
+            waiting = new ConcurrentQueue<float>();
             words.Clear();
             line = -1;
             given = 0;
@@ -75,12 +75,12 @@ public class Footlights : MonoBehaviour
         }
     }
 
-    readonly ClientWebSocket socket = new();
-    readonly CancellationTokenSource closing = new();
-    readonly ConcurrentQueue<(bool isText, byte[] data)> arrived = new();
-    readonly Dictionary<string, Voice> voices = new();
-    readonly List<Voice> byIndex = new();
-    readonly SemaphoreSlim sending = new(1);
+    readonly ClientWebSocket socket = new ClientWebSocket();
+    readonly CancellationTokenSource closing = new CancellationTokenSource();
+    readonly ConcurrentQueue<(bool isText, byte[] data)> arrived = new ConcurrentQueue<(bool, byte[])>();
+    readonly Dictionary<string, Voice> voices = new Dictionary<string, Voice>();
+    readonly List<Voice> byIndex = new List<Voice>();
+    readonly SemaphoreSlim sending = new SemaphoreSlim(1);
     int rate = 24000;
     float sinceHeard;
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -19,6 +21,7 @@ from clients.npc.scene import Character, SceneError, load_scene
 from clients.npc.server import TAVERN, dialogue_server
 
 ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 90.0
 
 
 @dataclass
@@ -127,6 +130,32 @@ async def test_web_pages_are_not_let_in(server: str) -> None:
         with pytest.raises(InvalidStatus):
             async with connect(f"ws://127.0.0.1:{port}", origin="http://elsewhere.example", proxy=None):  # type: ignore[arg-type]
                 pass
+
+
+@pytest.mark.skipif(not (shutil.which("mcs") and shutil.which("mono")), reason="needs Mono (mcs, mono)")
+async def test_the_unity_sample_plays_a_scene(server: str, tmp_path: Path) -> None:
+    """Compiled with what it uses of Unity as stand-ins, it greets the guard and interrupts him."""
+    game, folder = tmp_path / "game.exe", Path(__file__).parent / "unity"
+    sources = [folder / "UnityEngine.cs", folder / "Play.cs", TAVERN.parent / "Footlights.cs"]
+    compiler = ["mcs", "-langversion:7.2", "-nowarn:649", "-warnaserror", "-r:System.Web.Extensions"]
+    await asyncio.to_thread(subprocess.run, [*compiler, f"-out:{game}", *sources], check=True)
+    async with dialogue_server(server, TAVERN) as port:
+        playing = ["mono", str(game), f"ws://127.0.0.1:{port}"]
+        done = await asyncio.to_thread(
+            subprocess.run, playing, stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE_S
+        )
+    told = [line.split("\t") for line in done.stdout.splitlines()]
+    greeting, answer = (lines[0] for name in ("greet", "bribe") for lines in [load_scene(TAVERN)[0].lines[name]])
+    kinds = "".join(line[0][0] for line in told)
+    assert re.fullmatch("lw{3,}clw{3,}l", kinds), kinds
+    cut = kinds.index("c")
+    assert told[0][1:] == ["guard", greeting]
+    assert [word for _, _, word in told[1:cut]] == greeting.split()[: cut - 1]
+    assert greeting.startswith(told[cut][2])
+    # What was printed was heard; the report may know of a word more or less.
+    assert abs(len(told[cut][2].split()) - (cut - 1)) <= 1
+    assert told[cut + 1][1:] == ["guard", answer]
+    assert told[-1] == ["loud", "True"]
 
 
 def test_the_help_teaches_and_the_samples_are_there() -> None:
