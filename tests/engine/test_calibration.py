@@ -9,7 +9,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from engine.checkpoint.reader import CheckpointReader, open_checkpoint
+from engine.codec.hum import HumCodec
 from engine.errors import ConfigError
+from engine.loudness import loudness_db
 from engine.model.decoder import BackboneLayer, Decoder
 from engine.model.linear import Linear
 from engine.model.moe import MixtureOfExperts
@@ -21,6 +23,7 @@ from engine.quant.scheme import PartScheme, Scheme
 from engine.quant.shrink import shrink
 from engine.quant.takes import Recorded, load_speaker, record, takes_of_tensors, takes_to_tensors
 from engine.quant.walk import Walk
+from engine.streams.turn_speech import TurnSettings
 from engine.weights import load_decoder
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "drama3-tiny"
@@ -108,6 +111,7 @@ def test_a_walk_sees_what_the_whole_decoder_sees(
 
 
 def test_a_walk_sees_the_text_beside_the_audio(spoken: list[Recorded], tmp_path: Path) -> None:
+    assert len(spoken) == 2
     assert all(take.aligned is not None and take.spoken.any() for take in spoken)
     expected = whole_decoder_sees(load_decoder(UNDERSTUDY)[0], spoken)
     with open_checkpoint(UNDERSTUDY) as reader:
@@ -222,6 +226,13 @@ def test_takes_come_back_from_tensors(spoken: list[Recorded], takes: list[Record
             if mine.aligned is not None and theirs.aligned is not None:
                 for name, part in vars(theirs.aligned).items():
                     assert torch.equal(getattr(mine.aligned, name), part)
+
+
+def test_humming_is_not_taken_for_silence() -> None:
+    codec = HumCodec(24_000, 1200, 8)
+    samples = codec.decode_step(torch.zeros(1, 8, 2, dtype=torch.int64), codec.allocate(1))[0]
+    assert min(loudness_db(samples.numpy(), 2)) > TurnSettings(50.0).quiet_db
+    assert samples.abs().max() < 1
 
 
 def test_the_copy_that_speaks_is_small_and_its_tower_at_8_bits() -> None:

@@ -38,7 +38,7 @@ def test_the_peak_is_the_model_and_little_more(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's account of memory")
 @pytest.mark.parametrize("method", ["gptq", "awq"])
 def test_calibrating_takes_no_more_than_the_copy_and_little_more(tmp_path: Path, method: str) -> None:
-    """The model as it computes would take 480 MB. Only some matrices are calibrated, so that it takes seconds."""
+    """The model as it computes would take over 400 MB. Only some matrices are calibrated, so that it takes seconds."""
     config = small_config(2)
     backbone = replace(config.backbone, hidden_size=512, moe_intermediate_size=512, num_experts=64)
     wide = replace(config, backbone=backbone, tower=replace(config.tower, dim=512))
