@@ -1,0 +1,49 @@
+"""Where speech ends: with its last word, and nothing audible is cut."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from engine.core import WordTiming
+from engine.engine import Engine, load_engine
+from engine.speak import speak
+
+SENTENCES = (
+    "Good evening.",
+    "Your table is ready at half past eight.",
+    "She sells sea shells by the sea shore.",
+    "Come back soon!",
+    "Where did you put it?",
+    "The lamp is off.",
+    "It cost twenty dollars and a smile.",
+    "We will meet again tomorrow morning",
+    "They laughed and walked home together.",
+    "Nothing is lost if you ask.",
+)
+MOST_APART_MS = 40
+AUDIBLE_DB = -45.0
+RATE_PER_MS = 24
+
+
+@pytest.fixture(scope="module", params=["aligned", "turns"])
+def takes(request: pytest.FixtureRequest) -> list[tuple[NDArray[np.float32], list[WordTiming]]]:
+    engine: Engine = load_engine(text_stream=request.param)
+    voices = engine.info.voices
+    return [speak(engine, text, voices[i % len(voices)]) for i, text in enumerate(SENTENCES)]
+
+
+def levels_db(samples: NDArray[np.float32]) -> NDArray[np.float64]:
+    """RMS of each 10 ms."""
+    blocks = samples[: len(samples) // 240 * 240].reshape(-1, 240).astype(np.float64)
+    return 10 * np.log10((blocks**2).mean(1) + 1e-12)
+
+
+def test_the_audio_ends_when_the_last_word_does(takes: list[tuple[NDArray[np.float32], list[WordTiming]]]) -> None:
+    for samples, words in takes:
+        assert 0 <= len(samples) / RATE_PER_MS - words[-1].end_ms <= MOST_APART_MS
+        assert not words[-1].is_estimated
+
+
+def test_nothing_audible_is_cut(takes: list[tuple[NDArray[np.float32], list[WordTiming]]]) -> None:
+    last = [float(levels_db(samples[-600:])[0]) for samples, _ in takes]
+    assert sum(level < AUDIBLE_DB for level in last) >= len(takes) - 1, last
