@@ -1,6 +1,7 @@
 """Checkpoint folders to engines: Drama 3's own form (the golden set) and the understudy's, both text streams."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from engine.manifest import Manifest
 from engine.model.decoder import Decoder, initialise
 from engine.scheduler import Scheduler
 from engine.speak import speak
+from engine.streams.base import SpokenTurn
 from engine.train.recipe import VOICES, build_tokenizer, manifest, model_config
 from engine.weights import save_decoder
 from tests.engine.doubles import FakeClock, SumCodec, babble
@@ -111,7 +113,7 @@ class TestUnderstudy:
         assert np.array_equal(streamed(engine, "Good morning, my friend!", "heart", 1), samples)
 
     def test_voices_differ_by_speaker_tag(self, understudy: Path) -> None:
-        tags = [f"<|speaker:{i}|>" for i in range(3)]
+        tags = [f"<|speaker:{i}|>" for i in range(len(VOICES))]
         ids = [build_tokenizer().token_to_id(tag) for tag in tags]
         aligned = load_parts(understudy).voices
         for i, name in enumerate(VOICES):
@@ -122,6 +124,22 @@ class TestUnderstudy:
             made = turns.make_stream(Utterance("u", name))
             made.add(turns.make_front(Utterance("u", name)).append("Hello there, my dear old friend. Yes"))
             assert [token for token in made.take_prompt() if token in ids] == [ids[i]]
+
+    @pytest.mark.parametrize("pins_history", [True, False])
+    def test_the_manifest_says_whether_turns_are_shown_again(self, understudy: Path, pins_history: bool) -> None:
+        values = json.loads((understudy / "config.json").read_text(encoding="utf-8"))
+        values["footlights"]["pins_history"] = pins_history
+        folder = understudy.with_name(f"understudy-{pins_history}")
+        shutil.copytree(understudy, folder)
+        (folder / "config.json").write_text(json.dumps(values), encoding="utf-8")
+        parts = load_parts(folder, text_stream="turns")
+        assert (parts.recall is not None) is pins_history
+        if parts.recall:
+            turn = SpokenTurn("ˈoʊ", ((1,) * 8,) * 3, (None,) * 4)
+            recalled = parts.recall(Utterance("u", VOICES[2]), turn)
+            tag = build_tokenizer().token_to_id("<|speaker:2|>")
+            assert recalled.rows[:, 0].tolist().count(tag) == 1
+            assert len(recalled.rows) == len(recalled.windows)
 
 
 class TestRefusals:
@@ -156,6 +174,7 @@ class TestRefusals:
             ({"name": "x", "sampling": {"top_k": 0}}, "sampling.top_k"),
             ({"name": "x", "sampling": {"seed": None}}, "sampling.seed"),
             ({"name": "x", "renew_rows": 0}, "renew_rows"),
+            ({"name": "x", "pins_history": "no"}, "pins_history must be true or false"),
         ],
     )
     def test_a_manifest_that_says_something_else(self, values: dict[str, Any], says: str) -> None:
