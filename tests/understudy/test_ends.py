@@ -35,7 +35,8 @@ def takes(request: pytest.FixtureRequest) -> list[tuple[NDArray[np.float32], lis
 def levels_db(samples: NDArray[np.float32]) -> NDArray[np.float64]:
     """RMS of each 10 ms."""
     blocks = samples[: len(samples) // 240 * 240].reshape(-1, 240).astype(np.float64)
-    return 10 * np.log10((blocks**2).mean(1) + 1e-12)
+    levels: NDArray[np.float64] = 10 * np.log10((blocks**2).mean(1) + 1e-12)
+    return levels
 
 
 def test_the_audio_ends_when_the_last_word_does(takes: list[tuple[NDArray[np.float32], list[WordTiming]]]) -> None:
