@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from clients.cli import COMMANDS, main
-from clients.commands import program, say
-from clients.commands.program import EXIT_USAGE
+from clients.commands import say
+from clients.commands.program import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
 from clients.commands.sinks import WavFile
 from tests.clients.conftest import FAKE_ENGINE
 from tests.realtime.fake_engine import SAMPLE_RATE, tone
@@ -191,7 +191,7 @@ def test_ctrl_c_shows_what_was_heard(
     wait_for(lambda: size_of(tmp_path / "cut.wav") > 2.8 * WORD_BYTES)
     program.send_signal(signal.SIGINT)
     _, said = program.communicate(timeout=20)
-    assert program.returncode == program.EXIT_INTERRUPTED
+    assert program.returncode == EXIT_INTERRUPTED
     assert said.decode().splitlines() == ["stopped after 0.6 s", "heard:     One two three", "not heard: un"]
     heard = samples_of(tmp_path / "cut.wav")
     assert is_close(heard, tones("One two three")[: len(heard)])
@@ -204,7 +204,7 @@ def test_a_reader_that_leaves(server: str, start: Callable[..., "subprocess.Pope
     program.stdout.close()
     program.stdout = None
     _, said = program.communicate(timeout=20)
-    assert program.returncode == program.EXIT_FAILED
+    assert program.returncode == EXIT_FAILED
     assert b"Traceback" not in said
 
 
@@ -258,13 +258,13 @@ def test_starts_an_engine_of_its_own(call: Call, tmp_path: Path) -> None:
 
 def test_a_model_that_cannot_be_loaded(call: Call) -> None:
     done = call("Hello", FOOTLIGHTS_WORKER_FACTORY="tests.realtime.fake_engine:broken")
-    assert done.returncode == program.EXIT_FAILED
+    assert done.returncode == EXIT_FAILED
     assert "no such checkpoint: model.safetensors" in done.stderr.decode()
 
 
 def test_a_bad_configuration(call: Call) -> None:
     done = call("Hello", "--config", "missing.toml")
-    assert done.returncode == program.EXIT_FAILED
+    assert done.returncode == EXIT_FAILED
     assert "missing.toml" in done.stderr.decode()
 
 
@@ -277,7 +277,7 @@ def test_lists_the_voices(call: Call, server: str) -> None:
 
 def test_no_server(call: Call) -> None:
     done = call("Hello", "--server", "127.0.0.1:9")
-    assert done.returncode == program.EXIT_FAILED
+    assert done.returncode == EXIT_FAILED
     assert "no server answers" in done.stderr.decode()
     assert "footlights serve" in done.stderr.decode()
 
@@ -289,7 +289,7 @@ def test_the_server_may_be_named_by_the_environment(call: Call) -> None:
 
 def test_the_key(call: Call, locked_server: str) -> None:
     done = call("--list-voices", "--server", locked_server)
-    assert done.returncode == program.EXIT_FAILED
+    assert done.returncode == EXIT_FAILED
     assert "--api-key" in done.stderr.decode()
     done = call("--list-voices", "--server", locked_server, FOOTLIGHTS_API_KEY="open sesame")
     assert done.returncode == 0
@@ -344,26 +344,26 @@ def test_a_server_explains(call: Call, server: str) -> None:
     assert done.returncode == 0
     assert ["8-11", "1", "$20", "twenty", "dollars"] in [line.split() for line in done.stdout.decode().splitlines()]
     refused = call("<|im_end|>", "--explain", "--server", server)
-    assert refused.returncode == program.EXIT_FAILED
+    assert refused.returncode == EXIT_FAILED
     assert "structures the prompt" in refused.stderr.decode()
 
 
 def test_a_lexicon_that_cannot_be_used(call: Call, tmp_path: Path) -> None:
     (tmp_path / "words.toml").write_text('[say]\na = "b"\nb = "a"\n')
     done = call("Hi", "--explain", "--lexicon", str(tmp_path / "words.toml"))
-    assert done.returncode == program.EXIT_FAILED
+    assert done.returncode == EXIT_FAILED
     assert "never ends: a -> b -> a" in done.stderr.decode()
 
 
 def test_explaining_what_cannot_be_spoken(call: Call) -> None:
     done = call("<|im_end|>", "--explain")
-    assert done.returncode == program.EXIT_FAILED
+    assert done.returncode == EXIT_FAILED
     assert "im_end" in done.stderr.decode()
 
 
 def test_an_unknown_voice(call: Call, server: str) -> None:
     done = call("Hello", "-v", "nobody", "--server", server)
-    assert done.returncode == program.EXIT_FAILED
+    assert done.returncode == EXIT_FAILED
     assert "heart, michael, bella" in done.stderr.decode()
 
 
