@@ -1,7 +1,7 @@
 """The soft limit: quiet samples untouched, loud ones below full scale, in order."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from engine.codec.limit import CEILING, KNEE, soft_limit
 from realtime.audio import to_pcm_s16le
 
 
+@settings(deadline=None)
 @given(arrays(np.float64, st.integers(0, 50), elements=st.floats(-1e6, 1e6)))
 def test_quiet_stays_and_loud_is_bent(samples: NDArray[np.float64]) -> None:
     limited = soft_limit(samples)

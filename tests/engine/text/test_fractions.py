@@ -1,7 +1,7 @@
 """Two numbers with a slash between them: a part, a day, a count of a whole, by what stands around them."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.text import numbers
@@ -40,6 +40,7 @@ def test_by_what_stands_around(text: str, spoken: str) -> None:
     assert said(text) == spoken
 
 
+@settings(deadline=None)
 @given(st.integers(1, 12), st.integers(1, 31), st.sampled_from(["on", "On", "until", "since", "due", *DAYS]))
 def test_a_day_behind_a_word_that_asks_for_one(month: int, day: int, before: str) -> None:
     spoken = said(f"{before} {month}/{day} we met")
@@ -47,11 +48,13 @@ def test_a_day_behind_a_word_that_asks_for_one(month: int, day: int, before: str
     assert spoken == f"{before} {'nine eleven' if is_idiom else _day(month, day)} we met.//"
 
 
+@settings(deadline=None)
 @given(st.integers(1, 12), st.integers(1, 31), st.sampled_from(["a", "about", "the", "nearly", "add"]))
 def test_no_day_elsewhere(month: int, day: int, before: str) -> None:
     assert not set(MONTHS) & set(said(f"{before} {month}/{day} of it").split())
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**20), st.integers(0, 10**20), st.sampled_from(["on", "rated", "", "2"]), st.booleans())
 def test_every_pair_of_numbers_is_words(top: int, bottom: int, before: str, is_whole: bool) -> None:
     spoken = said(f"{before} {top}/{bottom}{' of it' if is_whole else ''}")
