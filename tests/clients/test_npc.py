@@ -138,11 +138,11 @@ async def test_the_unity_sample_plays_a_scene(server: str, tmp_path: Path) -> No
     game, folder = tmp_path / "game.exe", Path(__file__).parent / "unity"
     sources = [folder / "UnityEngine.cs", folder / "Play.cs", TAVERN.parent / "Footlights.cs"]
     compiler = ["mcs", "-langversion:7.2", "-nowarn:649", "-warnaserror", "-r:System.Web.Extensions"]
-    await asyncio.to_thread(subprocess.run, [*compiler, f"-out:{game}", *sources], check=True)
+    await asyncio.to_thread(lambda: subprocess.run([*compiler, f"-out:{game}", *sources], check=True))
     async with dialogue_server(server, TAVERN) as port:
         playing = ["mono", str(game), f"ws://127.0.0.1:{port}"]
         done = await asyncio.to_thread(
-            subprocess.run, playing, stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE_S
+            lambda: subprocess.run(playing, stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE_S)
         )
     told = [line.split("\t") for line in done.stdout.splitlines()]
     greeting, answer = (lines[0] for name in ("greet", "bribe") for lines in [load_scene(TAVERN)[0].lines[name]])

@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from engine.core import Failed, Finished, Notice, Tally, TextFormat, Utterance
+from engine.core import Failed, Finished, Notice, SamplingParams, Tally, TextFormat, Utterance
 from engine.runner import Track
 from engine.streams.base import Fault, Frame, Guide
 from engine.streams.guards import GuardSettings, Pace, Repetition
@@ -106,7 +105,10 @@ def speak(
         return [change(count, frame, guides[0])]
 
     monkeypatch.setattr(opened.runner, "decode_step", decode_step)
-    opened.say("u", text)
+    text_format = TextFormat.SSML if text.startswith("<speak>") else TextFormat.MARKDOWN
+    opened.engine.add(Utterance("u", "heart", sampling=SamplingParams(seed=0), text_format=text_format))
+    opened.engine.append_text("u", text)
+    opened.engine.finish("u")
     opened.run()
     return opened
 
@@ -260,23 +262,15 @@ class TestAligned:
         assert len(done.audio("u")) <= 1200 * (STUCK_FRAMES + 2)
 
     def test_pauses_may_be_the_same_frames(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        opened = stage(guards=GUARDS)
-        change = lambda count, frame, guide: replace(  # noqa: E731
-            self.pace(True, range(0))(count, frame, guide), codes=(7, 1, 2, 3)
-        )
-        monkeypatch.setattr(opened.codec, "decode_step", lambda codes, *_: torch.zeros(codes.shape[0], 1200))
-        opened.engine.add(Utterance("u", "heart", text_format=TextFormat.SSML))
-        made = opened.runner.decode_step
-        monkeypatch.setattr(
-            opened.runner,
-            "decode_step",
-            lambda tracks, guides: [change(0, frame, guides[0]) for frame in made(tracks, guides)],
-        )
-        opened.engine.append_text("u", '<speak>Oh <break time="5s"/> no</speak>')
-        opened.engine.finish("u")
-        opened.run()
-        assert isinstance(opened.ending("u"), Finished)
-        assert len(opened.audio("u")) > 4 * 24_000
+        usual = self.pace(True, range(0))
+
+        def change(count: int, frame: Frame, guide: Guide) -> Frame:
+            return replace(usual(count, frame, guide), codes=(7, 1, 2, 3))
+
+        done = speak(monkeypatch, stage(guards=GUARDS), change, '<speak>Oh <break time="5s"/> no</speak>')
+        assert isinstance(done.ending("u"), Finished)
+        assert len(done.audio("u")) > 4 * 24_000
+        assert done.engine.tally == Tally()
 
 
 class TestMute:
