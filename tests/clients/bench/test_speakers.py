@@ -1,12 +1,16 @@
 """Who is speaking: spectrogram and parts, likeness by leaving texts out, what is said where the encoder is missing."""
 
+import argparse
+from pathlib import Path
+from typing import Any, cast
+
 import numpy as np
 import pytest
 import torch
 
 from clients.bench import fidelity
 from clients.bench.assets import MissingError
-from clients.bench.fidelity import Variant
+from clients.bench.fidelity_report import sound_table
 from clients.bench.judges import Judges, Verdict
 from clients.bench.report import console
 from clients.bench.speakers import (
@@ -25,6 +29,7 @@ from clients.bench.speakers import (
     voices_apart,
 )
 from clients.bench.takes import Take
+from clients.bench.variants import Variant
 from clients.bench.words import word_errors
 
 
@@ -116,15 +121,28 @@ class FakeVariant(Variant):
     level = 0.0
 
     def read(self, text: str, voice: str, seed: int) -> Take:
-        self.cpu_ms.append(1.0)
         return Take(np.full(100, self.level if text else 0, np.float32), RATE_HZ, 1.0, 1.0)
 
+    def cpu_ms_of(self, take: Take) -> float | None:
+        return 1.0
 
-def test_every_variant_is_measured_and_silence_is_not() -> None:
-    variants = [FakeVariant(name, None, 1, ("a",)) for name in ("original", "near", "far")]  # type: ignore[arg-type]
-    for variant, level in zip(variants, (0.1, 0.2, 5.0), strict=True):
-        variant.level = level
-    assert fidelity._read(variants, ["x", "y", ""], 1, None, FakeSpeakers()) is None
+
+def fake(name: str, level: float) -> FakeVariant:
+    made = FakeVariant(name, cast("Any", None), 1, ("a",), name, f"{name}-1")
+    made.level = level
+    return made
+
+
+def read_by(
+    variants: list[FakeVariant], texts: list[str], folder: Path, judges: Judges | None, speakers: SpeakerJudge | None
+) -> float | None:
+    arguments = argparse.Namespace(out=folder, fresh=False, seed=1)
+    return fidelity._read(arguments, variants, texts, ["a"], judges, speakers)
+
+
+def test_every_variant_is_measured_and_silence_is_not(tmp_path: Path) -> None:
+    variants = [fake("original", 0.1), fake("near", 0.2), fake("far", 5.0)]
+    assert read_by(variants, ["x", "y", ""], tmp_path, None, FakeSpeakers()) is None
     original, near, far = (variant.likeness for variant in variants)
     assert original is not None
     assert near is not None
@@ -146,16 +164,15 @@ class SharpJudges(Judges):
         return Verdict(heard, word_errors(text, heard), 4.0)
 
 
-def test_words_are_compared_sentence_by_sentence() -> None:
-    variants = [FakeVariant(name, None, 1, ("a",)) for name in ("original", "other")]  # type: ignore[arg-type]
-    variants[0].level, variants[1].level = 0.1, 0.2
-    fidelity._read(variants, ["two small words", "and three more words"], 1, SharpJudges(), None)
+def test_words_are_compared_sentence_by_sentence(tmp_path: Path) -> None:
+    variants = [fake("original", 0.1), fake("other", 0.2)]
+    read_by(variants, ["two small words", "and three more words"], tmp_path, SharpJudges(), None)
     assert variants[0].wer_above is None
     assert variants[1].wer_above is not None
     assert variants[1].as_json()["wer_above"]["value"] == pytest.approx(1 / 7)
     shown = console()
     with shown.capture() as captured:
-        shown.print(fidelity.sound_table(variants))
+        shown.print(sound_table(variants))
     assert "+14.3" in captured.get()
 
 
