@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from clients.cli import main
-from clients.commands import say
+from clients.commands import program
 from clients.commands.sinks import NoSpeakersError, Speakers
 from tests.clients.conftest import running, settings_for
 from tests.realtime.fake_engine import SAMPLE_RATE, tone
@@ -102,7 +102,7 @@ def test_ctrl_c_reports_what_the_card_had_played(
     threading.Thread(target=interrupt).start()
     text = "One two three four five six seven eight nine ten"
     status = main(["say", text, "--server", server, "--words"])
-    assert status == say.EXIT_INTERRUPTED
+    assert status == program.EXIT_INTERRUPTED
     shown = capsys.readouterr()
     spoken, unspoken = (line.partition(":")[2].split() for line in shown.err.splitlines()[1:3])
     played_ms = 1000 * len(heard()) / SAMPLE_RATE
