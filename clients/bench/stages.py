@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 
 from clients.bench.decode import source_hash
 from clients.bench.takes import Reader, Take
+from engine.codec.post_filter import sharpen
 from engine.codec.understudy import CODEBOOK_STREAMS, NUM_COMPONENTS, UnderstudyCodec
 from engine.codec.vocoder import SAMPLE_RATE_HZ, SUBFRAMES_PER_FRAME
 from engine.train.quantiser import Quantiser
 
 
 class VocoderReader:
-    """The teacher's takes, analysed and synthesised again: nothing quantised, nothing learned."""
+    """The teacher's takes, analysed, post-filtered and synthesised again: nothing quantised, nothing learned."""
 
     name = "vocoder alone"
     about = "the teacher's speech as vocoder parameters, and back"
@@ -35,9 +36,9 @@ class VocoderReader:
         samples = []
         with torch.inference_mode():
             for frame in parameters[: frames * SUBFRAMES_PER_FRAME].view(frames, SUBFRAMES_PER_FRAME, -1):
-                shown = torch.cat([state.last, frame])[None]
+                shown = torch.cat([state.last[None], sharpen(frame[None])], 1)
                 samples.append(self._codec.vocoder(shown, state.phase, state.tail, state.rumble, state.position)[0])
-                state.last.copy_(frame[-1:])
+                state.last.copy_(shown[:, -1])
         return Take(torch.cat(samples).numpy(), SAMPLE_RATE_HZ, take.compute_s, take.cpu_s)
 
 

@@ -17,6 +17,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 from engine.cache.base import Memory, pair_rows
+from engine.codec.post_filter import sharpen
 from engine.codec.speeds import Speeds
 from engine.codec.vocoder import (
     NUM_BANDS,
@@ -294,7 +295,7 @@ class UnderstudyCodec(nn.Module):
 
     def _decode_frame(self, codes: Tensor, state: CodecMemory, hop: int) -> Tensor:
         assert self._streaming is not None, "not made ready: see for_streaming"
-        parameters = torch.cat([state.last[:, None], self._streaming(codes, state.windows)], 1)
+        parameters = torch.cat([state.last[:, None], sharpen(self._streaming(codes, state.windows))], 1)
         state.last.copy_(parameters[:, -1])
         samples: Tensor = self.vocoder(parameters, state.phase, state.tail, state.rumble, state.position, hop)
         return samples

@@ -1,5 +1,6 @@
 """The understudy's codec: streamed equals whole, batched equals alone, memory is all there is, files are checked."""
 
+import copy
 import dataclasses
 import itertools
 from pathlib import Path
@@ -125,11 +126,18 @@ def test_speed_leaves_pitch_and_level(codec: UnderstudyCodec) -> None:
         lags = torch.fft.irfft(spectrum.abs().square())[80:240]
         return 80 + int(lags.argmax())
 
+    # Pulses alone and one envelope throughout: in noise there is no pitch to find.
+    codec = copy.deepcopy(codec)
+    for stream in ("spectrum", "source"):
+        codec.features.get_buffer(f"{stream}_components").zero_()
+    codec.features.get_buffer("source_mean").view(8, 5)[:, :3] = -3.0
+    codec.features.outward.weight.zero_()
+    codec.for_streaming()
     codes = random_codes(1)[:, :, :1].expand(1, -1, 20)
     usual = codec.decode_step(codes, codec.allocate(1))[0, 6000:]
     for asked in SPEEDS:
         sound = codec.decode_step(codes, codec.allocate(1), codec.speeds.nearest(asked))[0, 6000:]
-        assert autocorrelation_peak(sound) == pytest.approx(autocorrelation_peak(usual), abs=2), asked
+        assert autocorrelation_peak(sound) == pytest.approx(SAMPLE_RATE_HZ / 180, abs=2), asked
         assert float(sound.std()) == pytest.approx(float(usual.std()), rel=0.1), asked
 
 
