@@ -8,7 +8,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from engine.checkpoint.packed import Packed, is_finite
+from engine.checkpoint.packed import Packed
+from engine.checkpoint.plausible import packed_problem, plain_problem
 from engine.errors import WeightsError
 
 FLOATS = (torch.bfloat16, torch.float32, torch.float16)
@@ -71,8 +72,8 @@ class Plain(Stored):
     def read(self, name: str, get: Get) -> Tensor:
         """The tensor, a view of the file."""
         tensor = get(self.name)
-        if not is_finite(tensor):
-            raise WeightsError(f"{name} has values that are not finite")
+        if (problem := plain_problem(name, tensor)) is not None:
+            raise WeightsError(f"{name} {problem}")
         return tensor
 
 
@@ -89,7 +90,7 @@ class PlainForm:
 
 def checked(name: str, packed: Packed) -> Packed:
     """``packed``, unless there is something wrong with it: then ``WeightsError``."""
-    if (problem := packed.problem()) is not None:
+    if (problem := packed_problem(packed)) is not None:
         raise WeightsError(f"{name} {problem}")
     return packed
 

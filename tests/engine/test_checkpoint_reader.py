@@ -27,6 +27,9 @@ from engine.weights import compute_dtype, load_decoder, read_decoder
 UNDERSTUDY = Path(__file__).parents[2] / "engine/understudy"
 EXPERT = "model.language_model.layers.1.mlp.experts.3.down_proj.weight"
 DENSE = "model.language_model.layers.3.self_attn.q_proj.weight"
+ROUTER = "model.language_model.layers.2.mlp.gate.weight"
+NORM = "model.language_model.layers.1.input_layernorm.weight"
+DECAY = "model.language_model.layers.0.linear_attn.A_log"
 SHARD_BYTES = 600_000
 
 Tensors = dict[str, Tensor]
@@ -212,6 +215,11 @@ def resident_bytes(path: Path) -> int:
     return total
 
 
+def shifted(tensor: Tensor) -> Tensor:
+    """A bfloat16 tensor read one byte too late."""
+    return tensor.view(torch.uint8).view(-1).roll(-1).view(torch.bfloat16).view(tensor.shape).nan_to_num(3e38)
+
+
 class TestRefused:
     def test_a_cut_shard_names_the_tensor(self, fp8: Path) -> None:
         path = shard_of(fp8, EXPERT)
@@ -272,6 +280,42 @@ class TestRefused:
         change(fp8, name, make)
         with pytest.raises(WeightsError, match=says):
             load_decoder(fp8)
+
+    @pytest.mark.parametrize(
+        ("name", "make", "says"),
+        [
+            (ROUTER, torch.zeros_like, f"{ROUTER} has the value 0 throughout"),
+            (ROUTER, torch.ones_like, f"{ROUTER} has the value 1 throughout"),
+            ("lm_head.weight", torch.zeros_like, "lm_head.weight has the value 0 throughout"),
+            (DENSE, lambda t: shifted(t), f"{DENSE} has values up to .*; none of a trained model is above 10,000"),
+            (NORM, lambda t: t.fill_(-16384.0), f"{NORM} has values up to 16,384"),
+            (DECAY, lambda t: t.fill_(89.0), f"{DECAY} has values up to 89; none of a trained model is above 20"),
+            (EXPERT, lambda t: t.view(torch.uint8).zero_().view(t.dtype), f"{EXPERT} is zero throughout"),
+            (f"{EXPERT}_scale_inv", torch.zeros_like, f"{EXPERT} is zero throughout"),
+        ],
+    )
+    def test_numbers_that_no_training_gives(
+        self, fp8: Path, name: str, make: Callable[[Tensor], Tensor], says: str
+    ) -> None:
+        """Holes that were never written, bytes in the wrong place: they load, and what speaks then is noise."""
+        change(fp8, name, make)
+        with pytest.raises(WeightsError, match=says):
+            load_decoder(fp8)
+
+    @pytest.mark.parametrize(
+        ("form", "part"),
+        [("int4", "qweight"), ("int4", "scales"), ("nvfp4", "weight"), ("nvfp4", "weight_scale")],
+    )
+    def test_holes_in_packed_matrices(self, folders: dict[str, Path], tmp_path: Path, form: str, part: str) -> None:
+        folder = Path(shutil.copytree(folders[form], tmp_path / form))
+        name = f"{EXPERT.removesuffix('.weight')}.{part}"
+        change(folder, name, lambda t: t.view(torch.uint8).zero_().view(t.dtype))
+        with pytest.raises(WeightsError, match=f"{EXPERT} is zero throughout"):
+            load_decoder(folder)
+
+    def test_norms_that_training_left_where_they_were(self, fp8: Path) -> None:
+        change(fp8, NORM, torch.zeros_like)
+        load_decoder(fp8)
 
     def test_two_matrices_in_each_others_place(self, fp8: Path) -> None:
         """Of those with the same shape nobody can tell; a matrix and its scale, or two shapes, are told apart."""
