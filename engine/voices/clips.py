@@ -41,6 +41,10 @@ UNKNOWN_BYTES = 0x7FFF_0000
 FORMATS = ("WAV", "FLAC", "MP3", "OGG")
 _BLOCK = 65_536
 _SLACK_BYTES = 256
+_SLACK_S = 0.1
+"""Of an MP3: encoders count padding in one way or another."""
+_MP3_LENGTHS = (b"Xing", b"Info")
+"""Marks of a first frame that tells the length; of other files it is estimated."""
 _OTHERS = (
     (4, b"ftyp", "a video or MP4/M4A file"),
     (0, b"\x1aE\xdf\xa3", "a Matroska or WebM file"),
@@ -89,6 +93,9 @@ def read_clip(data: bytes, sample_rate: int) -> Clip:
             if channels > MOST_CHANNELS:
                 raise ClipError(f"a recording may have {MOST_CHANNELS} channels at most; this has {channels}")
             samples = _read_mono(file, rate)
+            told_s = file.frames / rate if name != "MP3" or any(mark in data for mark in _MP3_LENGTHS) else 0.0
+            if (read_s := len(samples) / rate) + _SLACK_S < told_s:
+                raise ClipError(f"the recording is cut off: its header tells of {told_s:.1f} s, it has {read_s:.1f} s")
     except (soundfile.LibsndfileError, RuntimeError, ValueError) as error:
         raise ClipError(f"the recording cannot be read as {_formats()}: {error}") from error
     check_sound(samples, rate)
@@ -141,14 +148,38 @@ def _check_format(data: bytes) -> None:
         raise ClipError(f"the recording has {len(data)} bytes; {MOST_BYTES} are the most")
     is_wav = data[:4] in (b"RIFF", b"RF64") and data[8:12] == b"WAVE"
     # Some programs count the header, too, or a byte that fills a word.
-    if is_wav and len(data) + _SLACK_BYTES < (claimed := 8 + int.from_bytes(data[4:8], "little")) < UNKNOWN_BYTES:
+    if is_wav and len(data) + _SLACK_BYTES < (claimed := _claimed_bytes(data)):
         raise ClipError(f"the recording is cut off: its header claims {claimed} bytes, and it has {len(data)}")
+    if data[:4] == b"OggS" and _is_cut_ogg(data):
+        raise ClipError("the recording is cut off: its last page is not whole")
     # Of an MP3: a tag, or a frame's eleven set bits and a layer.
     is_mp3 = data[:3] == b"ID3" or (len(data) > 1 and data[0] == 0xFF and data[1] & 0xE0 == 0xE0 and data[1] & 0x06)
     if is_wav or is_mp3 or data[:4] in (b"fLaC", b"OggS"):
         return
     what = next((name for start, mark, name in _OTHERS if data[start : start + len(mark)] == mark), "something else")
     raise ClipError(f"a recording must be {_formats()}, whatever its file is called; this is {what}")
+
+
+def _claimed_bytes(data: bytes) -> int:
+    """Size of a WAV by its header, that of the file or of the sound in it; 0 where it does not know."""
+    claims, place = [8 + int.from_bytes(data[4:8], "little")], 12
+    while place + 8 <= len(data):
+        kind, size = data[place : place + 4], int.from_bytes(data[place + 4 : place + 8], "little")
+        place += 8 + size
+        if kind == b"data":
+            claims.append(place)
+            break
+        place += size % 2
+    return max((claim for claim in claims if claim < UNKNOWN_BYTES), default=0)
+
+
+def _is_cut_ogg(data: bytes) -> bool:
+    """Whether its last page claims more than the file has of it."""
+    start = data.rindex(b"OggS")
+    if len(data) < (table := start + 27):
+        return True
+    body = table + data[table - 1]
+    return body + sum(data[table:body]) > len(data)
 
 
 def _read_mono(file: soundfile.SoundFile, rate: int) -> Samples:

@@ -144,6 +144,23 @@ class TestRefusals:
         with pytest.raises(ClipError, match="cut off: its header claims 1073741868 bytes, and it has"):
             read_clip(claiming(2**30), RATE)
 
+    @pytest.mark.parametrize("nbytes", [2**30, 2 * 2 * RATE + 1000])
+    def test_sound_that_claims_more_than_the_file(self, nbytes: int) -> None:
+        """As a program leaves it that mends the size of the file alone."""
+        data = bytearray(claiming(nbytes))
+        data[4:8] = struct.pack("<I", len(data) - 8)
+        with pytest.raises(ClipError, match=f"cut off: its header claims {nbytes + 44} bytes, and it has"):
+            read_clip(bytes(data), RATE)
+
+    @pytest.mark.parametrize("file_format", ["WAV", "FLAC", "OGG", "MP3"])
+    @pytest.mark.parametrize("share", [0.6, 0.9])
+    def test_a_file_that_was_cut_off(self, file_format: str, share: float) -> None:
+        """A voice would be made of the wrong words: the transcript has them all."""
+        data = stored(tone(4), file_format=file_format)
+        assert abs(read_clip(data, RATE).duration_s - 4) < 0.1
+        with pytest.raises(ClipError, match="cut off|cannot be read"):
+            read_clip(data[: int(share * len(data))], RATE)
+
     @pytest.mark.parametrize("claimed", [2**31 - 2**16, 2**32 - 1])
     def test_a_header_of_a_program_that_did_not_know_the_size(self, claimed: int) -> None:
         """What is there is read, what is claimed is not allocated."""
