@@ -14,7 +14,7 @@ from engine.core import TextFormat
 from engine.errors import UnknownLanguageError, UtteranceStateError
 from engine.lexicon import EMPTY, Lexicon
 from engine.text.assemble import Assembler
-from engine.text.clean import Cleaner
+from engine.text.clean import MOST_NOTICES, Cleaner
 from engine.text.grammar import warm_grammar
 from engine.text.markdown import MarkdownCleaner
 from engine.text.normalise import Left, Reading, needs_next, read
@@ -74,6 +74,10 @@ class TextFront:
         self._left = Left()
         self._sentence: list[str] = []
         self._silent = 0
+        self._primary = primary
+        self._unspoken: set[str] = set()
+        """Languages of what was left out, as told."""
+        self._notices: list[str] = []
         self._is_finished = False
 
     @property
@@ -150,7 +154,8 @@ class TextFront:
 
     def take_notices(self) -> list[str]:
         """What was asked for in the text read since the last call and cannot be done, each with its place."""
-        notices, self._cleaner.notices = self._cleaner.notices, []
+        notices = self._cleaner.notices + self._notices
+        self._cleaner.notices, self._notices = [], []
         return notices
 
     def _speak(self, is_closed: bool) -> list[SpokenWord]:
@@ -181,8 +186,10 @@ class TextFront:
 
     def _as_it_stands(self, word: RawWord) -> Sequence[SpokenWord]:
         """A pause, a cue, what the voice does not say, or a word for a model that reads text."""
-        if word.kind is Kind.SILENT and not self.shows_silent:
-            return ()
+        if word.kind is Kind.SILENT:
+            self._tell_unspoken(word)
+            if not self.shows_silent:
+                return ()
         spoken, visible = "", word.visible
         if word.kind is Kind.WORD:
             given = self._lexicon.get(word.core)
@@ -196,6 +203,14 @@ class TextFront:
                 visible, word.tags, word.speaker, word.speed,
             ),
         )  # fmt: skip
+
+    def _tell_unspoken(self, word: RawWord) -> None:
+        """Say once for each language that the voice does not speak it."""
+        if word.language == self._primary or word.language in self._unspoken or len(self._unspoken) >= MOST_NOTICES:
+            return
+        self._unspoken.add(word.language)
+        told = f"what is written in {word.language!r} is not spoken by this voice and left out"
+        self._notices.append(f"character {word.start}: {told}")
 
     def _word(self, word: RawWord, reading: Reading, following: RawWord | None) -> Sequence[SpokenWord]:
         sound_after = ""

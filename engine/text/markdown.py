@@ -209,7 +209,10 @@ class MarkdownCleaner(Cleaner):
             if end:
                 self._bracket_end = (self._base + close, self._base + end)
                 return i + 1
-        elif following == "[":
+            # A link that is never closed: its text is said, unlike that of a cue.
+            self._emit("[", i)
+            return i + 1
+        if following == "[":
             end = first_of(s, close + 2, close + 2 + TAG_BOUND, "]\n[")
             if end == WAIT and len(s) < close + 2 + TAG_BOUND and not is_final:
                 return WAIT

@@ -304,10 +304,11 @@ def _speed(rate: str, around: float) -> float | None:
         return around if not rate else None
     sign, number, percent = found[1], float(found[2]), found[3]
     share = number / 100 if percent else number
+    if not sign:
+        # No speed at all is none.
+        return share or None
     if not share:
         return around
-    if not sign:
-        return share
     # With a sign it is a change of what is around it.
     return max(0.0, around * (1 + (share if sign == "+" else -share))) if percent else None
 

@@ -25,6 +25,8 @@ def texts(text: str) -> list[str]:
         ("```print(1)``` is code", "print (1) is code"),
         ("[a link](https://x.y/z_(q) \"title\") here", "a link here"),
         ("![alt text](img.png) here", "alt text here"),
+        ("see [the docs](https://exa", "see [the docs] (https://exa"),
+        ("see [the docs](half\nof it", "see [the docs] (half of it"),
         ("[![alt](a.png)](http://b.c) here", "alt here"),
         ("[ref][1] and [laughs][sighs] ok", "ref and ok"),
         ("a [laughs] b[1]c", "a b c"),

@@ -86,7 +86,13 @@ def test_what_cannot_be_done_is_told_and_the_text_is_read(text: str, told: str) 
 
 
 @pytest.mark.parametrize(
-    "text", ["<prosody rate='medium'>on</prosody>", "<prosody rate='100%'>on</prosody>", "<p>on</p>"]
+    "text",
+    [
+        "<prosody rate='medium'>on</prosody>",
+        "<prosody rate='100%'>on</prosody>",
+        "<prosody rate='+0%'>on</prosody>",
+        "<p>on</p>",
+    ],
 )
 def test_what_is_as_usual_needs_no_notice(text: str) -> None:
     assert notices(text) == []
@@ -129,6 +135,8 @@ def test_a_rate_is_that_of_the_words_it_encloses(text: str, expected: list[float
         ("-3", 1, "'-3' cannot be done"),
         ("1e9", 1, "cannot be done"),
         ("nan", 1, "cannot be done"),
+        ("0", 1, "'0' cannot be done"),
+        ("0%", 1, "'0%' cannot be done"),
     ],
 )  # fmt: skip
 def test_a_rate_that_cannot_be_spoken_is_told(rate: str, speed: float, told: str) -> None:
