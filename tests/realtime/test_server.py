@@ -502,7 +502,7 @@ class TestConversation:
     async def test_a_cancel_is_answered_within_a_tenth_of_a_second(self, server: RunningServer) -> None:
         took_s = []
         async with client(server) as peer:
-            for number in range(20):
+            for number in range(40):
                 context = f"c{number}"
                 await peer.send(ContextOpen(context), TextAppend("word " * 200, context))
                 while not peer.heaps.get(context, Heap()).audio:
@@ -515,7 +515,8 @@ class TestConversation:
             # A late byte would break a rule that the client checks on every message.
             await peer.send(TextAppend("end"), TextEnd())
             await peer.end_of()
-        assert sorted(took_s)[10] < 0.1
+        # 19 of 20: a machine that has other things to do may be late once or twice.
+        assert sorted(took_s)[37] < 0.1
         await until(lambda: server.gateway.bridge.open_utterances == 0)
 
     async def test_a_storm_of_one_session_disturbs_no_other(self, server: RunningServer) -> None:
