@@ -8,6 +8,7 @@ LARGEST = 1e4
 """Trained weights are orders of magnitude smaller; bytes read from the wrong place are larger nearly always."""
 LARGEST_LOG_DECAY = 20.0
 """Of ``A_log``, whose exponential is used: 16 is where training starts it at most."""
+_MAY_BE_IDLE = ("_embedding.weight", ".alpha")
 
 
 def plain_problem(name: str, tensor: Tensor) -> str | None:
@@ -19,8 +20,9 @@ def plain_problem(name: str, tensor: Tensor) -> str | None:
     most = LARGEST_LOG_DECAY if is_log else LARGEST
     if (float(high) if is_log else largest) > most:
         return f"has values up to {largest:,.6g}; none of a trained model is above {most:,g}"
-    # Norms and biases may well be where training found them.
-    if tensor.dim() > 1 and tensor.numel() > 1 and low == high:
+    # Norms, biases and tables of what is never said may well be where training found them.
+    is_learned = tensor.dim() > 1 and tensor.numel() > 1 and not name.endswith(_MAY_BE_IDLE)
+    if is_learned and low == high:
         return f"has the value {float(low):g} throughout: its file was not written to the end, or holds something else"
     return None
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,18 @@ FAULTS: dict[str, tuple[Callable[[dict[str, Tensor]], Any], str]] = {
     "integers": (
         lambda t: t | {f"{A_CONV}.bias": torch.zeros(128, dtype=torch.int8)},
         rf"{A_CONV}\.bias is torch.int8",
+    ),
+    "integers of a normalised weight": (
+        lambda t: t | {A_CONV + PARAMETRISED[0]: torch.ones(128, 1, 1, dtype=torch.int32)},
+        rf"{A_CONV}{re.escape(PARAMETRISED[0])} is torch.int32",
+    ),
+    "never written": (
+        lambda t: t | {A_CONV + PARAMETRISED[0]: torch.zeros(128, 1, 1)},
+        rf"{A_CONV}\.weight has the value 0 throughout",
+    ),
+    "too large": (
+        lambda t: t | {A_CONV + PARAMETRISED[0]: torch.full((128, 1, 1), 1e20)},
+        rf"{A_CONV}\.weight has values up to",
     ),
     "no length": (lambda t: {n: v for n, v in t.items() if n != A_CONV + PARAMETRISED[0]}, f"{A_CONV} has only half"),
     "twice": (lambda t: t | {f"{A_CONV}.weight": torch.zeros(128, 64, 7)}, f"{A_CONV} has a weight and a normalised"),

@@ -30,17 +30,16 @@ def read_checkpoint(path: Path, transformers: Iterable[str]) -> dict[str, Tensor
     ``transformers`` are the names of modules whose own tables (masks, rotations) are left out. Raises
     ``WeightsError`` for a file that is no dictionary of tensors, one with code in it above all.
     """
-    tensors = fold(unwrap(_load(path), path), path)
-    tables = tuple(f"{name}." for name in transformers)
-    kept: dict[str, Tensor] = {}
-    for name, tensor in tensors.items():
+    tables, stored = tuple(f"{name}." for name in transformers), unwrap(_load(path), path)
+    weights: dict[str, Tensor] = {}
+    for name, tensor in stored.items():
         prefix = next((table for table in tables if name.startswith(table)), None)
         if prefix is not None and "." not in name.removeprefix(prefix):
             continue
         if tensor.dtype not in _FLOATS:
             raise WeightsError(f"{path}: {name} is {tensor.dtype}, which no weight of a codec is")
-        kept[name] = tensor.float().contiguous()
-    return kept
+        weights[name] = tensor
+    return {name: tensor.float().contiguous() for name, tensor in fold(weights, path).items()}
 
 
 def _load(path: Path) -> Any:

@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from engine.checkpoint.plausible import plain_problem
 from engine.codec.dac.attention import Transformer
 from engine.codec.dac.codec import DacCodec
 from engine.codec.dac.config import CONFIG_FILE, DacConfig
@@ -141,7 +142,7 @@ def _meta_codec(config: DacConfig) -> DacCodec:
 
 
 def _check(codec: DacCodec, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Raise ``WeightsError`` for the first tensor that is missing, unknown, misshapen or not all numbers."""
+    """Raise ``WeightsError`` for the first tensor that is missing, unknown, misshapen or has impossible numbers."""
     wanted = codec.state_dict()
     hint = f" (dimensions other than the published ones need {CONFIG_FILE})"
     if missing := [name for name in wanted if name not in tensors]:
@@ -153,8 +154,8 @@ def _check(codec: DacCodec, tensors: Mapping[str, Tensor], path: Path) -> None:
             raise WeightsError(f"{path}: {name} is {list(tensor.shape)}, not {list(wanted[name].shape)}{hint}")
         if tensor.dtype != torch.float32:
             raise WeightsError(f"{path}: {name} is {tensor.dtype}, not float32")
-        if not bool(tensor.isfinite().all()):
-            raise WeightsError(f"{path}: {name} has values that are not finite")
+        if (problem := plain_problem(name, tensor)) is not None:
+            raise WeightsError(f"{path}: {name} {problem}")
 
 
 def _fill(codec: DacCodec, tensors: Mapping[str, Tensor], device: str) -> DacCodec:
