@@ -244,6 +244,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m engine.checkpoint.synthetic", description=__doc__)
     parser.add_argument("out", type=Path, metavar="FOLDER", help="where to; must be empty or absent")
     parser.add_argument("--layers", type=int, default=4, help="backbone layers (released: 40; default 4)")
+    parser.add_argument("--experts", type=int, help="routed experts of a layer, 8 at least (released: 256)")
     parser.add_argument("--small", action="store_true", help="small widths instead of the released ones")
     parser.add_argument("--form", choices=FORMS, default="fp8", help="how experts are stored (default fp8)")
     parser.add_argument("--shard-gb", type=float, default=2.5, help="largest file, in GB (default 2.5)")
@@ -251,6 +252,8 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     config = small_config(arguments.layers) if arguments.small else released_config(arguments.layers)
     try:
+        if arguments.experts is not None:
+            config = replace(config, backbone=replace(config.backbone, num_experts=arguments.experts))
         write_synthetic(arguments.out, config, arguments.form, arguments.seed, int(arguments.shard_gb * 1e9))
     except (FootlightsError, OSError) as error:
         print(f"footlights: {error}", file=sys.stderr)
