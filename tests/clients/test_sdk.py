@@ -382,8 +382,10 @@ async def test_speech_that_lags_hurries_where_it_may(server: str) -> None:
     told = [event for event in events if isinstance(event, SpeedEvent)]
     assert told[0].speed > 1
     assert told[0].lag_ms > 2000
-    usual_ms = WORD_MS / 1.25
-    assert words_of(events)[0].end_ms == usual_ms
+    lengths_ms = [word.end_ms - word.start_ms for word in words_of(events)]
+    # How soon it hurries depends on how fast the words were sent.
+    assert max(lengths_ms) <= WORD_MS / 1.25 + 1
+    assert min(lengths_ms) < WORD_MS / 1.25 - 1
     assert isinstance(events[-1], DoneEvent)
 
 

@@ -3,7 +3,6 @@
 Triton comes with torch where torch was built for a GPU; elsewhere ``pip install --no-deps triton`` brings it.
 """
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,8 +20,6 @@ ROOT = Path(__file__).parents[2]
 SHAPES = [(8, 96, 19), (4, 32, 16), (4, 64, 17), (4, 128, 3)]
 """Bits, group, outputs."""
 
-# Triton reads it when it is imported; interpreted kernels take tensors of the processor.
-os.environ["TRITON_INTERPRET"] = "1"
 kernels = pytest.importorskip("engine.quant.kernels", exc_type=ImportError)
 
 

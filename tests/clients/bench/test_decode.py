@@ -54,7 +54,8 @@ def test_a_take_without_end_is_stopped_and_the_engine_goes_on(monkeypatch: pytes
 
 def test_a_failed_utterance_is_a_failed_take(monkeypatch: pytest.MonkeyPatch) -> None:
     made = stage(True)
-    monkeypatch.setattr(made.engine.runner, "vocode", lambda tracks, frames: [ValueError("broken") for _ in tracks])
+    broken = [ValueError("broken")]
+    monkeypatch.setattr(made.engine.runner, "vocode", lambda tracks, frames, speeds: broken)
     take = read_batch(made.engine, TEXTS[:1], "heart", seed=0)[0]
     assert take.failure == "internal"
     assert len(take.samples) == 0
