@@ -31,8 +31,8 @@ STORM = 1000
 
 async def answers(peer: Client, *raw: str) -> list[tuple[str, bool]]:
     """Code and ``terminal`` of the errors that these messages are answered with, in order."""
-    for message in raw:
-        await peer.connection.send(message)
+    for each in raw:
+        await peer.connection.send(each)
     await peer.send(Ping("all"))
     errors = list[tuple[str, bool]]()
     while not isinstance(message := await peer.read(), Pong):
