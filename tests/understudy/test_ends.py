@@ -48,3 +48,14 @@ def test_the_audio_ends_when_the_last_word_does(takes: list[tuple[NDArray[np.flo
 def test_nothing_audible_is_cut(takes: list[tuple[NDArray[np.float32], list[WordTiming]]]) -> None:
     last = [float(levels_db(samples[-600:])[0]) for samples, _ in takes]
     assert sum(level < AUDIBLE_DB for level in last) >= len(takes) - 1, last
+
+
+def test_the_sound_ends_when_the_last_word_does(takes: list[tuple[NDArray[np.float32], list[WordTiming]]]) -> None:
+    early = []
+    for samples, words in takes:
+        audible = np.flatnonzero(levels_db(samples) > AUDIBLE_DB)
+        early.append(words[-1].end_ms - 10 * (int(audible[-1]) + 1))
+    # A stop may be closed at the end of a word, and its last sound is a unit longer than it is heard.
+    assert np.median(early) <= MOST_APART_MS, early
+    # The pointer of the turn form leaves some last sounds late, by 115 ms at most.
+    assert sum(each <= 2 * MOST_APART_MS for each in early) >= len(early) - 2, early

@@ -17,7 +17,7 @@ def test_two_minutes_without_a_drift() -> None:
     engine = load_engine(is_warm=False)
     engine.add(Utterance("u", "heart"))
     # The same sentences in each third, so that what is said makes no difference.
-    for _ in range(3):
+    for _ in range(4):
         engine.append_text("u", PLAIN + " ")
     engine.finish("u")
     track = engine._sequences["u"].track

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from engine.core import AudioChunk, Cancelled, Failed, Finished, Utterance, WordTiming
 from engine.engine import Engine, load_engine
 from engine.text.front import explain
+from tests.understudy import alike
 
 SENTENCES = (
     "Good evening, and welcome.",
@@ -36,6 +37,10 @@ SENTENCES = (
 VOICES = ("heart", "michael", "bella")
 SYMBOL_MS = 75.0
 TOLERANCE = 2.0
+SAID_DB = 5.7
+"""Farther from the teacher's take of its text, a take says something else."""
+MOST_MISHEARD = 2
+"""Of the sentences."""
 
 
 @dataclass
@@ -109,6 +114,26 @@ def test_words_tell_where_they_are_written_and_when_they_are_heard(takes: dict[s
     loud = np.abs(take.samples) > 0.01
     for word in words:
         assert loud[int(24 * word.start_ms) : int(24 * word.end_ms)].any(), word
+
+
+def test_what_is_said_is_what_the_teacher_says(takes: dict[str, Take]) -> None:
+    teacher = alike.load()
+    assert tuple(teacher) == SENTENCES, "see alike.py for how to make the teacher's takes anew"
+    far = {text: alike.unlikeness(alike.spectra(takes[text].samples), teacher[text]) for text in SENTENCES}
+    assert len([text for text in SENTENCES if far[text] > SAID_DB]) <= MOST_MISHEARD, far
+
+
+def test_other_words_and_babble_are_told_from_what_was_to_be_said(takes: dict[str, Take]) -> None:
+    teacher, rng = alike.load(), np.random.default_rng(1)
+    others, babble = [], []
+    for i, text in enumerate(SENTENCES):
+        others.append(alike.unlikeness(alike.spectra(takes[text].samples), teacher[SENTENCES[i - 1]]))
+        # The take's own sounds, a fifth of a second each, in another order.
+        pieces = np.array_split(takes[text].samples, max(2, round(takes[text].ms / 200)))
+        mixed = np.concatenate([pieces[k] for k in rng.permutation(len(pieces))])
+        babble.append(alike.unlikeness(alike.spectra(mixed), teacher[text]))
+    for far in (others, babble):
+        assert len([db for db in far if db > SAID_DB]) >= len(SENTENCES) - MOST_MISHEARD, far
 
 
 def test_batched_equals_alone(engine: Engine, takes: dict[str, Take]) -> None:
