@@ -27,6 +27,11 @@ _OPTIONAL: Flags = {
     "audio_encoder_config": (None,),
     "extra_samplable_token_ids": ([], None),
     "tie_word_embeddings": (False, None),
+    # The parts have their own.
+    "rope_scaling": (None,),
+    "rope_parameters": (None,),
+    "rope_theta": (None,),
+    "partial_rotary_factor": (None,),
 }
 
 

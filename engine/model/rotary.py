@@ -35,7 +35,6 @@ class Rotary:
     """
 
     def __init__(self, head_dim: int, rotary_dim: int, base: float, is_interleaved: bool) -> None:
-        half = rotary_dim // 2
         if is_interleaved:
             first, second = (torch.arange(start, rotary_dim, 2, device="cpu") for start in (0, 1))
         else:

@@ -62,9 +62,9 @@ def values(**changes: Any) -> Values:
     return {**read, **changes}
 
 
-def changed(part: str, key: str, value: Any) -> Values:
+def changed(part: str | None, key: str, value: Any) -> Values:
     read = values()
-    read[part][key] = value
+    (read[part] if part else read)[key] = value
     return read
 
 
@@ -144,6 +144,10 @@ def test_layer_kinds_default_to_three_to_one() -> None:
         (changed("text_config", "routed_scaling_factor", 2.5), "routed_scaling_factor"),
         (changed("text_config", "mlp_only_layers", [0]), "mlp_only_layers"),
         (changed("audio_decoder_config", "window_attn_skip_freq", 2), "window_attn_skip_freq"),
+        (changed("audio_decoder_config", "rope_scaling", {"rope_type": "yarn"}), "audio_decoder_config.rope_scaling"),
+        (changed("audio_decoder_config", "rope_theta", 1e4), "audio_decoder_config.rope_theta"),
+        (changed(None, "rope_theta", 1e4), "rope_theta"),
+        (changed(None, "rope_parameters", {"rope_type": "yarn"}), "rope_parameters"),
         (changed("audio_decoder_config", "mtp_spec", {"attention_variant": "sliding"}), "attention_variant"),
         (changed("audio_decoder_config", "mtp_spec", {"moe_top_k": 2}), "mtp_spec.moe_top_k"),
         (changed("audio_decoder_config", "decoder_type", "fast"), "decoder_type"),
