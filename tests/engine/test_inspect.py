@@ -42,7 +42,7 @@ def test_the_understudy() -> None:
     assert (report.name, report.licence, report.stored_as, report.computes_in) == (
         "understudy", "Apache-2.0", "plain", "float32"
     )  # fmt: skip
-    assert report.voices [:3] == ("heart", "michael", "bella")
+    assert report.voices[:3] == ("heart", "michael", "bella")
     assert report.codec is not None
     assert (report.codec.kind, report.codec.sample_rate, report.codec.frame_ms) == ("UnderstudyCodec", 24000, 50)
     stored = load_file(UNDERSTUDY / "model.safetensors")
