@@ -118,10 +118,10 @@ def grid(rows: int, columns: int, size: tuple[float, float], **options: Any) -> 
     return pyplot.subplots(rows, columns, figsize=size, constrained_layout=True, squeeze=False, **options)
 
 
-def save(figure: Any, path: Path) -> None:
+def save(figure: Any, path: Path, dots_per_inch: int = DOTS_PER_INCH) -> None:
     """Write and forget it."""
     from matplotlib import pyplot
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=DOTS_PER_INCH)
+    figure.savefig(path, dpi=dots_per_inch)
     pyplot.close(figure)

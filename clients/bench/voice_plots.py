@@ -13,6 +13,8 @@ from clients.bench.takes import Take
 TOP_HZ = 8000
 WINDOW_S, HOP_S = 0.02, 0.005
 RANGE_DB = 70
+FEWER_DOTS = 72
+"""An inch: noise hardly compresses."""
 
 
 def spectrograms(takes: Mapping[str, Take], text: str, path: Path) -> None:
@@ -30,7 +32,7 @@ def spectrograms(takes: Mapping[str, Take], text: str, path: Path) -> None:
         panel.set_title(name, fontsize=9, loc="left")
     axes[-1, 0].set_xlim(0, max(take.audio_s for take in takes.values()))
     axes[-1, 0].set_xlabel(f"seconds: “{text}”")
-    save(figure, path)
+    save(figure, path, FEWER_DOTS)
 
 
 def contours(takes: Mapping[str, Mapping[str, Take]], text: str, path: Path) -> None:
