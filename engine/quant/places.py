@@ -1,13 +1,6 @@
-"""Which matrix of a decoder a tensor of a checkpoint is part of: matrices with the same inputs are one there.
-
-Axes: O outputs, I inputs.
-"""
+"""Which matrix of a decoder a tensor of a checkpoint is part of: matrices with the same inputs are one there."""
 
 import re
-
-from torch import Tensor
-
-from engine.model.decoder import Decoder
 
 _NAMES = (
     (r"model\.language_model\.layers\.(\d+)\.self_attn\.[qkv]_proj", r"layers.\1.mixer.in_proj"),
@@ -47,11 +40,3 @@ def expert_of(name: str) -> tuple[str, int, str] | None:
     """Of an ``input_name``: path of the experts, number of the expert, its matrix; None if it is no expert's."""
     match = re.fullmatch(r"(.*\.moe\.experts)\.(\d+)\.(gate_up|down)", name)
     return None if match is None else (match[1], int(match[2]), match[3])
-
-
-def weight_of(decoder: Decoder, name: str) -> tuple[str, Tensor]:
-    """The path of the module that an ``input_name`` is part of, and the weight [O, I] with these inputs."""
-    if (found := expert_of(name)) is not None:
-        path, expert, part = found
-        return path, decoder.get_submodule(path).get_parameter(part)[expert]
-    return name, decoder.get_submodule(name).get_parameter("weight")

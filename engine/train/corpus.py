@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.train.features import UNITS_PER_HOUR
 from engine.train.texts import is_held_out, pairs
 
-UNITS_PER_HOUR = 144_000
 SPOKEN = str.maketrans({"ɾ": "T", "ʔ": "t"})
 """What the phonemiser makes of symbols of its dictionary."""
 OFTEN = 10

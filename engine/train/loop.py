@@ -12,13 +12,11 @@ from safetensors.torch import load_file
 
 from engine.model.decoder import Decoder, initialise
 from engine.train.data import CodedTake, ExampleBuilder, Sampler, encode_take, vary
-from engine.train.features import Take, load_takes
+from engine.train.features import UNITS_PER_HOUR, Take, load_takes
 from engine.train.loss import compute_losses
 from engine.train.quantiser import Quantiser
 from engine.train.recipe import build_tokenizer, model_config
 from engine.train.texts import is_held_out
-
-UNITS_PER_HOUR = 144_000
 
 
 def initialise_from_codebooks(decoder: Decoder, quantiser: Quantiser, seed: int) -> None:
