@@ -16,7 +16,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import pyworld
 
-F0_RANGE_HZ = (50.0, 500.0)
+F0_RANGE_HZ = (60.0, 450.0)
 ENVELOPE_FLOOR = 1e-8
 """Quieter than any ear: what lies below would only cost codes."""
 
@@ -24,7 +24,8 @@ ENVELOPE_FLOOR = 1e-8
 def analyse(wave: NDArray[np.float64]) -> NDArray[np.float32]:
     """Parameters [S, NUM_FEATURES] of ``wave`` [samples], S = samples // 150 (log f0 interpolated where unvoiced)."""
     period_ms = 1000 * SUBFRAME_SAMPLES / SAMPLE_RATE_HZ
-    f0, times = pyworld.dio(
+    # Not dio: it takes a quarter of the voiced subframes for unvoiced (docs/experiments.md).
+    f0, times = pyworld.harvest(
         wave, SAMPLE_RATE_HZ, f0_floor=F0_RANGE_HZ[0], f0_ceil=F0_RANGE_HZ[1], frame_period=period_ms
     )
     f0 = pyworld.stonemask(wave, f0, times, SAMPLE_RATE_HZ)

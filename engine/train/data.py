@@ -26,6 +26,9 @@ SOFTNESS = 0.25
 TEMPI = (0.9, 1.12)
 """How much longer a take may become: durations are what is learned by heart first."""
 
+LATER_SHARE = 0.3
+"""Takes that begin a unit later: the other half of the frame grid, but seldom enough that speech begins at once."""
+
 
 @dataclass(frozen=True)
 class CodedTake:
@@ -45,14 +48,15 @@ class CodedTake:
 def vary(take: Take, rng: np.random.Generator) -> Take:
     """The same speech on another frame grid, a shade faster, higher or louder: new codes for the same text.
 
-    Half of the takes keep their tempo. The grid moves by a whole unit half of the time, which durations follow exactly,
-    and by a quarter of one either way.
+    Half of the takes keep their tempo. The grid of some moves by a whole unit, which durations follow exactly, and by a
+    quarter of one either way.
     """
     if rng.random() < 0.5:
         take = at_tempo(take, rng.uniform(*TEMPI))
     features, durations = take.features, list(take.durations)
-    if rng.random() < 0.5 and durations[0] > 1:
-        features, durations = features[SUBFRAMES_PER_UNIT:], [durations[0] - 1, *durations[1:]]
+    if rng.random() < LATER_SHARE:
+        features = np.concatenate([features[:1].repeat(SUBFRAMES_PER_UNIT, axis=0), features])
+        durations[0] += 1
     jitter = int(rng.integers(-1, 2))
     features = np.concatenate([features[:1], features]) if jitter < 0 else features[jitter:]
     features = features.copy()

@@ -16,7 +16,7 @@ from engine.codec.vocoder import SAMPLE_RATE_HZ, SUBFRAME_SAMPLES
 SUBFRAMES_PER_UNIT = 4
 SAMPLES_PER_UNIT = SUBFRAME_SAMPLES * SUBFRAMES_PER_UNIT
 UNITS_PER_HOUR = 3600 * SAMPLE_RATE_HZ // SAMPLES_PER_UNIT
-LEADING_UNITS = 2
+LEADING_UNITS = 1
 """Silence kept before the first phoneme: the teacher leaves some 350 ms, which a listener would wait for."""
 
 

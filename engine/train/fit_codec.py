@@ -7,10 +7,10 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from engine.train.features import load_takes
-from engine.train.quantiser import fit
+from engine.train.quantiser import Quantiser, fit
 from engine.train.texts import is_held_out
 
 
@@ -21,6 +21,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--frames", type=int, default=160_000, help="fit on at most this many frames")
     parser.add_argument("--iterations", type=int, default=25)
+    parser.add_argument(
+        "--start", type=Path, metavar="QUANTISER", help="improve these codebooks: a decoder trained on them can go on"
+    )
     args = parser.parse_args()
     takes = [take for folder in args.features for take in load_takes(folder) if not is_held_out(take.text)]
     order = np.random.default_rng(1).permutation(len(takes))
@@ -31,7 +34,8 @@ def main() -> None:
         features.append(takes[i].features)
         frames += len(takes[i].features) // 8
     print(f"fitting on {len(features)} takes, {frames} frames", flush=True)
-    quantiser = fit(features, iterations=args.iterations)
+    start = None if args.start is None else Quantiser.from_state_dict(load_file(args.start))
+    quantiser = fit(features, iterations=args.iterations, start=start)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     save_file(quantiser.state_dict(), args.out)
 

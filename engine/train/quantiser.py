@@ -72,9 +72,15 @@ def nearest(vectors: torch.Tensor, codebook: torch.Tensor) -> torch.Tensor:
     return torch.cat([(part @ codebook.T - half_norm).argmax(1) for part in torch.split(vectors, 16384)])
 
 
-def k_means(vectors: torch.Tensor, size: int, iterations: int, generator: torch.Generator) -> torch.Tensor:
-    """Codebook [size, P] of ``vectors`` [N, P]; entries that lose all members restart at random vectors."""
-    codebook = vectors[torch.randperm(len(vectors), generator=generator)[:size]].clone()
+def k_means(
+    vectors: torch.Tensor, size: int, iterations: int, generator: torch.Generator, start: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Codebook [size, P] of ``vectors`` [N, P]; entries that lose all members restart at random vectors.
+
+    ``start`` [size, P]: the codebook to improve, so that an entry goes on meaning about what it meant.
+    """
+    codebook = vectors[torch.randperm(len(vectors), generator=generator)[:size]] if start is None else start
+    codebook = codebook.clone()
     for _ in range(iterations):
         code = nearest(vectors, codebook)
         count = torch.bincount(code, minlength=size)
@@ -86,24 +92,36 @@ def k_means(vectors: torch.Tensor, size: int, iterations: int, generator: torch.
 
 
 def fit(
-    features: list[NDArray[np.float32]], size: int = CODEBOOK_SIZE, iterations: int = 25, seed: int = 1
+    features: list[NDArray[np.float32]],
+    size: int = CODEBOOK_SIZE,
+    iterations: int = 25,
+    seed: int = 1,
+    start: Quantiser | None = None,
 ) -> Quantiser:
-    """Fit all codebooks (``size`` entries each) on the takes' features; prints the error left after each stage."""
+    """Fit all codebooks (``size`` entries each) on the takes' features; prints the error left after each stage.
+
+    With ``start`` its means and components stay and its codebooks are improved: a decoder trained on it can go on.
+    """
     generator = torch.Generator().manual_seed(seed)
     parts = [split_streams(take) for take in features]
     mean, components, residual = {}, {}, {}
     for name, count in NUM_COMPONENTS.items():
         vectors = torch.from_numpy(np.concatenate([part[name] for part in parts]))
-        mean[name] = vectors.mean(0)
+        if start is None:
+            mean[name] = vectors.mean(0)
+            _, basis = torch.linalg.eigh(torch.cov(vectors.T, correction=0).double())
+            components[name] = basis.flip(1)[:, :count].T.float().contiguous()
+        else:
+            mean[name], components[name] = start.mean[name], start.components[name]
         centred = vectors - mean[name]
-        values, basis = torch.linalg.eigh((centred.T @ centred).double() / len(centred))
-        components[name] = basis.flip(1)[:, :count].T.float().contiguous()
         residual[name] = centred @ components[name].T
-        kept = values.flip(0)[:count].sum() / values.sum()
-        print(f"{name}: {count} components keep {kept:.4f} of variance {values.sum():.1f}", flush=True)
+        variance = centred.square().sum(1).mean()
+        kept = residual[name].square().sum(1).mean() / variance
+        print(f"{name}: {count} components keep {kept:.4f} of variance {variance:.1f}", flush=True)
     codebooks = []
-    for stream in CODEBOOK_STREAMS:
-        codebook = k_means(residual[stream], size, iterations, generator)
+    for i, stream in enumerate(CODEBOOK_STREAMS):
+        earlier = None if start is None else start.codebooks[i]
+        codebook = k_means(residual[stream], size, iterations, generator, earlier)
         residual[stream] = residual[stream] - codebook[nearest(residual[stream], codebook)]
         codebooks.append(codebook)
         print(
