@@ -95,7 +95,6 @@ class CodecTrainer:
         self.rng = np.random.default_rng(args.seed)
         quantiser = Quantiser.from_state_dict(load_file(args.quantiser))
         self.codec = UnderstudyCodec()
-        install_quantiser(self.codec.features, quantiser)
         for name, table in analysis_tables().items():
             self.codec.vocoder.get_buffer(name).copy_(table)
         index = (torch.linspace(0, 1, MEL_BINS) ** 1.7 * 512).round().long()
@@ -113,6 +112,8 @@ class CodecTrainer:
             self.optimiser.load_state_dict(state["optimiser"])
             self.critic_optimiser.load_state_dict(state["critic_optimiser"])
             self.step = state["step"]
+        # Behind the earlier state: its codebooks may have been improved since.
+        install_quantiser(self.codec.features, quantiser)
         self.train: list[tuple[Tensor, Tensor]] = []
         self.held: list[tuple[Tensor, Tensor]] = []
         for folder in args.features:
