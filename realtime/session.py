@@ -103,16 +103,12 @@ class Session:
         match message:
             case ContextOpen():
                 return self._open(message)
-            case TextAppend():
-                return self._append(message)
-            case TextFlush() | TextEnd():
-                return self._flush_or_end(message)
             case Played():
                 return self._played(message)
             case Cancel():
                 return self._cancel(message)
-            case TextRevise():
-                return self._revise(message)
+            case TextAppend() | TextFlush() | TextEnd() | TextRevise():
+                return self._text(message)
 
     def _unreadable(self, error: ProtocolError) -> list[Action]:
         if error.code is ErrorCode.UNSUPPORTED_PROTOCOL:
@@ -197,12 +193,22 @@ class Session:
         actions: list[Action] = [Submit(Add(utterance))]
         return actions + self._pace.begin(context)
 
-    def _append(self, message: TextAppend) -> list[Action]:
+    def _text(self, message: TextAppend | TextFlush | TextEnd | TextRevise) -> list[Action]:
+        """What a client says of a text. The first time `main` need not be opened for it."""
         actions: list[Action] = []
         if message.context == DEFAULT_CONTEXT and not self._is_default_used:
             actions = self._open(ContextOpen(DEFAULT_CONTEXT))
             if not self._contexts.live(DEFAULT_CONTEXT):
                 return actions
+        match message:
+            case TextAppend():
+                return actions + self._append(message)
+            case TextRevise():
+                return actions + self._revise(message)
+            case TextFlush() | TextEnd():
+                return actions + self._flush_or_end(message)
+
+    def _append(self, message: TextAppend) -> list[Action]:
         context = self._writable(message.context)
         if isinstance(context, Send):
             return [context]
@@ -210,13 +216,11 @@ class Session:
         problem = self._too_long(draft.length + len(message.text), draft.spoken_length + len(message.text))
         if problem is not None:
             return [
-                *actions,
-                self._answers.refuse(ErrorCode.TEXT_TOO_LONG, f"{problem}; the append was dropped", message.context),
+                self._answers.refuse(ErrorCode.TEXT_TOO_LONG, f"{problem}; the append was dropped", message.context)
             ]
         context.touch(message.text, self._clock())
         self._count_text(message.text)
-        actions += submitted(draft.append(message.text))
-        return actions + self._editor.check_lag(context)
+        return submitted(draft.append(message.text)) + self._editor.check_lag(context)
 
     def _flush_or_end(self, message: TextFlush | TextEnd) -> list[Action]:
         context = self._writable(message.context)

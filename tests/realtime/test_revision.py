@@ -208,7 +208,7 @@ class TestRefusals:
         assert self.last_error(theatre).code == "bad_state"
 
     def test_of_an_unknown_context(self, theatre: Theatre) -> None:
-        theatre.send(TextRevise("w2", 0))
+        theatre.send(TextRevise("w2", 0, "x"))
         assert self.last_error(theatre).code == "unknown_context"
 
     def test_text_that_cannot_be_spoken_leaves_the_old_one(self, theatre: Theatre) -> None:

@@ -103,6 +103,12 @@ class TestSpeaking:
         assert isinstance(heap.end, Done)
         assert heap.end.characters == len(text)
 
+    async def test_the_end_of_a_text_that_never_began(self, server: RunningServer) -> None:
+        heap = await spoken(server, [])
+        assert heap.pcm == bytes(2 * 24 * 40)
+        assert isinstance(heap.end, Done)
+        assert (heap.end.characters, heap.end.ttfa_ms) == (0, None)
+
     async def test_contexts_share_a_socket_and_nothing_else(self, server: RunningServer) -> None:
         texts = {f"npc-{number}": f"I am number {number} " * number for number in range(1, 9)}
         async with client(server) as peer:

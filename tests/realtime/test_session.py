@@ -109,7 +109,15 @@ class TestContexts:
         ]
 
     @pytest.mark.parametrize(
-        "message", [TextFlush("x"), TextEnd("x"), Cancel("x"), Played(1, "x"), TextAppend("a", "x")]
+        "message",
+        [
+            TextFlush("x"),
+            TextEnd("x"),
+            TextRevise("a", 0, "x"),
+            Cancel("x"),
+            Played(1, "x"),
+            TextAppend("a", "x"),
+        ],
     )
     def test_unknown_contexts(self, stage: Stage, message: ClientMessage) -> None:
         stage.receive(message)
@@ -117,9 +125,31 @@ class TestContexts:
         assert not stage.last_error.terminal
         assert stage.commands == []
 
-    def test_only_text_opens_main(self, stage: Stage) -> None:
-        stage.receive(TextEnd())
+    @pytest.mark.parametrize("message", [Cancel(), Played(1)])
+    def test_only_messages_about_text_open_main(self, stage: Stage, message: ClientMessage) -> None:
+        stage.receive(message)
         assert stage.last_error.code == "unknown_context"
+        stage.receive(TextAppend("a"))
+        assert stage.commands == [Add(Utterance("s.0", "heart")), AppendText("s.0", "a", 0)]
+
+    def test_main_can_end_without_a_text(self, stage: Stage) -> None:
+        stage.receive(TextEnd())
+        assert stage.commands == [Add(Utterance("s.0", "heart")), Finish("s.0")]
+        stage.speak("main", 0, FRAME)
+        stage.finish()
+        done = stage.last
+        assert isinstance(done, Done)
+        assert (done.context, done.characters, done.ttfa_ms) == ("main", 0, None)
+        stage.receive(TextEnd())
+        assert stage.last_error.code == "bad_state"
+
+    @pytest.mark.parametrize("message", [TextFlush(), TextRevise("Hi", 0)])
+    def test_main_may_begin_with_a_flush_or_a_revision(self, stage: Stage, message: ClientMessage) -> None:
+        stage.receive(message)
+        added, *told = stage.commands
+        assert added == Add(Utterance("s.0", "heart"))
+        assert told
+        assert not stage.of_type(Error)
 
     def test_main_opens_by_itself_once(self, stage: Stage) -> None:
         stage.receive(TextAppend("a"), Cancel(), TextAppend("b"))
