@@ -178,6 +178,13 @@ class TestOneRevision:
         assert theatre.seat().end == Cancelled("main", 3.0 * WORD_MS, "w1 w555 w6", " w7 ", 10, "exact")
 
 
+def test_a_text_may_begin_with_a_revision(theatre: Theatre) -> None:
+    theatre.seat().manuscript.revise(0, "w1 w2")
+    theatre.send(TextRevise("w1 w2", 0), TextEnd())
+    theatre.settle()
+    assert said(theatre) == ["w1", "w2"]
+
+
 class TestRefusals:
     def last_error(self, theatre: Theatre) -> Error:
         theatre.deliver()
@@ -206,10 +213,6 @@ class TestRefusals:
         theatre.settle()
         theatre.send(TextRevise("w2", 0))
         assert self.last_error(theatre).code == "bad_state"
-
-    def test_of_an_unknown_context(self, theatre: Theatre) -> None:
-        theatre.send(TextRevise("w2", 0, "x"))
-        assert self.last_error(theatre).code == "unknown_context"
 
     def test_text_that_cannot_be_spoken_leaves_the_old_one(self, theatre: Theatre) -> None:
         theatre.append("w1 w2 ")
