@@ -146,6 +146,7 @@ class AlignedStream:
         self._rests = self._pauses - {self._ids[" "]}
         self._text = Text()
         self._place = Place()
+        self._lead_s, self._reserve_s = 0.0, math.inf
 
     # Text in
 
@@ -205,29 +206,39 @@ class AlignedStream:
     def demand(self) -> Demand:
         """Decode when the whole look-ahead is known or no more text may come for now.
 
-        Within a word, the look-ahead of the pause behind it must be known: speech waits for text between words.
+        Within a word, the look-ahead of the pause behind it must be known: speech waits for text between words. Behind
+        the last of them it holds: how much of the pause there is heard depends on what comes.
         """
         if self.is_ended:
             return Demand.END
-        if self._stop is not None:
-            return Demand.DECODE
+        if self._stop is None and not self._is_look_ahead_known:
+            return Demand.WAIT
+        return Demand.HOLD if self._may_end_here and self._lead_s > self._reserve_s else Demand.DECODE
+
+    @property
+    def _is_look_ahead_known(self) -> bool:
         known = len(self._text.symbols)
         # Behind a revision the pointer may be on a space whose next word is not there yet.
-        is_known = self._place.b < known and self._rest_after(self._place.b) + self.settings.look_ahead < known
-        return Demand.DECODE if is_known else Demand.WAIT
+        return self._place.b < known and self._rest_after(self._place.b) + self.settings.look_ahead < known
+
+    @property
+    def _may_end_here(self) -> bool:
+        """Whether the end, should it come now, would leave out some of the next frame."""
+        return self.is_said and not self._text.is_finished
 
     def situate(self, lead_s: float, reserve_s: float, cost: float = 0.0) -> None:
-        """Nothing depends on it."""
+        """Only whether it holds depends on it."""
+        self._lead_s, self._reserve_s = lead_s, reserve_s
 
     @property
     def held_to_s(self) -> float:
-        """Never asked: it does not hold."""
-        return 0.0
+        """The reserve."""
+        return self._reserve_s
 
     @property
     def wants_text(self) -> bool:
-        """Whether it waits."""
-        return self.demand() is Demand.WAIT
+        """Whether it waits, or whether the next frame depends on what comes."""
+        return self._may_end_here or self.demand() is Demand.WAIT
 
     def upcoming(self) -> tuple[int, ...]:
         """Nothing: its text lies beside the audio."""
@@ -319,13 +330,14 @@ class AlignedStream:
         """Whether all there is has been spoken and no more can come."""
         if not self._text.is_finished:
             return False
-        return self._stop is None or (self._ends_with_sound and self._place.last_b > self._last_sound)
+        return self._stop is None or (self.trims_end and self.is_said and self._place.last_b > self._last_sound)
 
     @property
-    def _ends_with_sound(self) -> bool:
-        """Whether nothing behind the last sound is to be heard."""
+    def is_said(self) -> bool:
+        """Whether the last sound of all there is ends before the next frame does, and no pause is asked for there."""
         text = self._text
-        return text.is_finished and self.trims_end and bool(text.words) and not text.stops[-1].is_asked
+        is_pause_asked = bool(text.stops) and text.stops[-1].is_asked
+        return bool(text.words) and self._place.b > self._last_sound and not is_pause_asked
 
     @property
     def _last_sound(self) -> int:
@@ -334,7 +346,7 @@ class AlignedStream:
     def _end_of_sound(self, unit_ms: float) -> float | None:
         """``ends_at`` of a frame at this place."""
         now = self._place
-        if not self._ends_with_sound or now.b <= self._last_sound:
+        if not (self._text.is_finished and self.trims_end and self.is_said):
             return None
         said = 0.0 if now.a > self._last_sound else 0.5
         return min(1.0, said + TAIL_MS / (UNITS_PER_FRAME * unit_ms))
