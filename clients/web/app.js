@@ -3,6 +3,7 @@
 import { CAPTIONS } from "./captions.js";
 import { Connection } from "./connection.js";
 import { Lamps } from "./lamps.js";
+import { Notices } from "./notices.js";
 import { Script } from "./script.js";
 import { Speaker } from "./speaker.js";
 import { Typing } from "./typing.js";
@@ -18,6 +19,7 @@ const $ = (id) => document.getElementById(id);
 const text = $("text");
 const script = new Script($("mirror"), $("caption"));
 const lamps = new Lamps($("lamps"), document.querySelector(".stage"));
+const notices = new Notices($("notices"));
 const typing = new Typing(() => ({ speaker, voice: $("voice").value }));
 let speaker = null;
 let connecting = null;
@@ -82,6 +84,7 @@ function adopt(given, ready) {
     const { lost } = utterance.manuscript;
     $("differs").textContent = lost.length ? `Heard before it changed: ${lost.slice(-SHOWN).join(" ")}` : "";
   });
+  speaker.addEventListener("notice", ({ detail: { utterance, message } }) => notices.add(utterance, message, text.value));
   speaker.addEventListener("problem", ({ detail: message }) => complain(message));
 }
 
@@ -105,6 +108,7 @@ async function prepare() {
   script.clear();
   $("report").hidden = true;
   $("differs").textContent = "";
+  notices.clear();
   complain("");
 }
 
@@ -182,6 +186,7 @@ async function stop() {
 
 function typed() {
   script.show(text.value);
+  if (!text.value.trim()) notices.clear();
   if (!$("live").checked) {
     typing.reset(text.value);
     return;

@@ -104,6 +104,7 @@ export class Speaker extends EventTarget {
     on("audio", (message) => this.#live(message.context) && this.player.push(message.context, message.first, message.samples));
     on("audio.discard", (message) => this.player?.discard(message.context, Math.round((message.from_ms * this.rate) / 1000)));
     on("words", (message) => this.#words(message));
+    on("text.notice", (message) => this.#notice(message));
     on("text.revised", (message) => this.#revised(message));
     on("text.skipped", (message) => this.#revised(message));
     on("done", (message) => this.player?.end(message.context));
@@ -203,6 +204,11 @@ export class Speaker extends EventTarget {
     if (!utterance) return;
     utterance.learn(words);
     this.#emit("words", utterance);
+  }
+
+  #notice({ context, message }) {
+    const utterance = this.utterances.get(context);
+    if (utterance) this.#emit("notice", { utterance, message });
   }
 
   #revised(message) {

@@ -144,6 +144,23 @@ async def test_ctrl_enter_speaks_it_all_and_astral_characters_keep_their_place(p
     await page.until(f"{LIT}.join('|') === '\U0001f600x|costs|$20|now'")
 
 
+async def test_what_is_not_spoken_as_written_is_told_beside_the_text(page: Page, tmp_path: Path) -> None:
+    notices = "[...document.querySelectorAll('#notices li')].map(item => item.innerText)"
+    first = "“!unsaid”: what is unsaid is left out"
+    await page.type("\U0001f600 one !unsaid two ", 0.02)
+    await page.until(f"{notices}.length === 1")
+    # Two further words of that kind: each is quoted, whole or its beginning; a word that was quoted is not told again.
+    await page.type(f"!unsaid three !unsaid{'o' * 30} four. ", 0.005)
+    await page.until(f"{notices}.length === 2")
+    await page.until(f"{LIT}.includes('four.')", 15)
+    assert await page.run(notices) == [first, f"“!unsaid{'o' * 17}…”: what is unsaid is left out"]
+    # A status that is read out, between the text and the controls.
+    assert await page.run("document.querySelector('[role=status] > #notices').closest('.stage') !== null")
+    await page.screenshot(tmp_path / "notices.png")
+    await page.run("const t = document.getElementById('text'); t.value = ''; t.dispatchEvent(new Event('input')); 0")
+    await page.until(f"{notices}.length === 0")
+
+
 async def test_a_phone_sees_it_all(page: Page, tmp_path: Path) -> None:
     await page.resize(360, 740, scheme="light", is_phone=True)
     assert await page.run("document.documentElement.scrollWidth <= innerWidth")

@@ -1,6 +1,7 @@
 """An engine without a model: each word is a sine of its own pitch, with exact times. Obeys `worker.EngineLike`.
 
-Words are what lies between whitespace; one without a letter or digit has no sound. A word is spoken once it is known
+Words are what lies between whitespace; one without a letter or digit has no sound, one that begins with ``!unsaid`` is
+left out with a notice. A word is spoken once it is known
 to be complete: after whitespace, a flush or the end.
 """
 
@@ -23,6 +24,7 @@ from engine.core import (
     Explanation,
     Finished,
     ModelInfo,
+    Notice,
     ReadPiece,
     Recording,
     Revised,
@@ -239,6 +241,10 @@ class FakeEngine:
             os._exit(3)
         if word == "!hang":
             time.sleep(60)
+        if word.startswith("!unsaid"):
+            utterance_id = voice.utterance.utterance_id
+            self._events.append(Notice(utterance_id, f"character {start}: what is unsaid is left out"))
+            return
         if not any(map(str.isalnum, word)):
             return
         samples = tone(word, voice.utterance.voice, self._frames_per_word)
