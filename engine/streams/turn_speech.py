@@ -60,6 +60,10 @@ class TurnSpeech(Protocol):
         """Whether it would now go on to what falls at the end of a turn; it may be a guess."""
 
     @property
+    def is_said(self) -> bool:
+        """Whether its last sound ends before the next frame does; False where that is never known."""
+
+    @property
     def ms_per_character(self) -> float | None:
         """How fast it was, where that is a help to those that follow."""
 
@@ -179,6 +183,11 @@ class GuessedTurn:
         """Whether all but the last word should have been said by now."""
         said = sum(self._lengths[:-1]) + len(self._lengths) - 1
         return len(self._words) > 1 and self._loud * self._settings.frame_ms >= said * self._ms_per_character
+
+    @property
+    def is_said(self) -> bool:
+        """Never known."""
+        return False
 
     @property
     def ms_per_character(self) -> float | None:
@@ -313,6 +322,11 @@ class AlignedTurn:
     def is_at_tail(self) -> bool:
         """Whether only the last word is left."""
         return self.rests_behind > 0
+
+    @property
+    def is_said(self) -> bool:
+        """By the pointer."""
+        return self._stream.is_said
 
     @property
     def ms_per_character(self) -> float | None:
