@@ -168,10 +168,6 @@ class PromptBuilder:
         """Rows [T, 1 + C] that ask for ``text``; frames follow. Raises ``TextError``."""
         return self.text_rows(self.turn_ids(text))
 
-    def continuation(self, text: str, is_closed: bool) -> Tensor:
-        """Rows [T, 1 + C] from the end of one turn's speech into the next; see ``continuation_ids``."""
-        return self.text_rows(self.continuation_ids(text, is_closed))
-
     def prompt(
         self, text: str, references: Sequence[Reference] = (), history: Sequence[tuple[str, Tensor]] = ()
     ) -> Tensor:

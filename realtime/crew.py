@@ -163,11 +163,6 @@ class Crew:
         return self._standby.process.pid if self._standby is not None else None
 
     @property
-    def spare_pid(self) -> int | None:
-        """Process id of the spare."""
-        return self._spare.process.pid if self._spare is not None else None
-
-    @property
     def queue_length(self) -> int:
         """Commands not yet on the pipe."""
         return self._worker.process.queue_length if self._worker is not None else 0

@@ -3,6 +3,8 @@
 Axes: N samples, S subframes, F frames, C codebooks.
 """
 
+from typing import ClassVar
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -15,17 +17,24 @@ from engine.codec.vocoder import SAMPLE_RATE_HZ, SUBFRAMES_PER_FRAME
 from engine.train.quantiser import Quantiser
 
 
-class VocoderReader:
-    """The teacher's takes, analysed, post-filtered and synthesised again: nothing quantised, nothing learned."""
+class _StageReader:
+    """Reads what a teacher says through a stage of the codec; the takes of ``checkpoint`` are kept apart."""
 
-    name = "vocoder alone"
-    about = "the teacher's speech as vocoder parameters, and back"
+    stage: ClassVar[str]
 
     def __init__(self, teacher: Reader, codec: UnderstudyCodec, checkpoint: str) -> None:
         self._teacher, self._codec = teacher, codec
         self.voices = teacher.voices
-        self.folder = f"{teacher.folder}-vocoder-{checkpoint}"
+        self.folder = f"{teacher.folder}-{self.stage}-{checkpoint}"
         self.identity = f"{self.folder}-{source_hash('codec')}"
+
+
+class VocoderReader(_StageReader):
+    """The teacher's takes, analysed, post-filtered and synthesised again: nothing quantised, nothing learned."""
+
+    stage = "vocoder"
+    name = "vocoder alone"
+    about = "the teacher's speech as vocoder parameters, and back"
 
     def read(self, text: str, voice: str, seed: int) -> Take:
         """See `Reader`."""
@@ -42,17 +51,15 @@ class VocoderReader:
         return Take(torch.cat(samples).numpy(), SAMPLE_RATE_HZ, take.compute_s, take.cpu_s)
 
 
-class CodecReader:
+class CodecReader(_StageReader):
     """The teacher's takes, analysed, quantised and decoded again: what a perfect decoder would sound like."""
 
+    stage = "codec"
     name = "codec alone"
     about = "the teacher's speech as codes, and back"
 
     def __init__(self, teacher: Reader, codec: UnderstudyCodec, checkpoint: str) -> None:
-        self._teacher, self._codec = teacher, codec
-        self.voices = teacher.voices
-        self.folder = f"{teacher.folder}-codec-{checkpoint}"
-        self.identity = f"{self.folder}-{source_hash('codec')}"
+        super().__init__(teacher, codec, checkpoint)
         tables = codec.features
         self._quantiser = Quantiser(
             {stream: tables.get_buffer(f"{stream}_mean") for stream in NUM_COMPONENTS},

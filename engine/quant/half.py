@@ -58,11 +58,6 @@ def half_linear(x: Tensor, packed: Tensor, bias: Tensor | None = None, out: Tens
     return torch.fbgemm_linear_fp16_weight_fp32_activation(x, packed, bias, out)
 
 
-def half_linear_reference(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The same for a ``weight`` [out, in] of any type."""
-    return F.linear(x, weight.half().float(), bias)
-
-
 MOST_SINGLE_ROWS = 16
 """Rows up to which experts are quicker row by row than gathering their rows."""
 

@@ -40,7 +40,7 @@ def test_white_space_is_the_unicode_property() -> None:
     "token", ["<|im_start|>", "<|im_end|>", "<|voice|>", "<|text|>", "<|interleave|>", "<|semantic:7|>"]
 )
 def test_structure_typed_as_text_is_refused(builder: PromptBuilder, token: str) -> None:
-    for build in (builder.turn, builder.turn_ids, builder.prompt, lambda text: builder.continuation(text, True)):
+    for build in (builder.turn, builder.turn_ids, builder.prompt, lambda text: builder.continuation_ids(text, True)):
         with pytest.raises(StructuralTokenError, match="structures"):
             build(f"so {token} there")
     with pytest.raises(StructuralTokenError):
@@ -75,9 +75,9 @@ def test_turns_follow_each_other(builder: PromptBuilder) -> None:
     codes = torch.arange(8).view(4, 2)
     whole = builder.prompt("And now?", history=[("First.", codes)])
     start = torch.cat((builder.system_block(), builder.turn("First."), builder.audio_rows(codes)))
-    assert torch.equal(torch.cat((start, builder.continuation("And now?", is_closed=False))), whole)
-    closed = torch.cat((start, builder.text_rows([EOS]), builder.continuation("And now?", is_closed=True)))
-    assert torch.equal(closed, whole)
+    for end, is_closed in (([], False), ([EOS], True)):
+        ids = [*end, *builder.continuation_ids("And now?", is_closed)]
+        assert torch.equal(torch.cat((start, builder.text_rows(ids))), whole)
 
 
 def test_rows_of_text_and_audio(builder: PromptBuilder) -> None:

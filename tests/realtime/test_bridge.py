@@ -192,8 +192,9 @@ async def test_a_second_loss_in_a_row_finds_a_spare() -> None:
     await standby_of(bridge)
     crew = bridge._crew
     assert crew is not None
-    await until(lambda: crew.spare_pid is not None, PATIENCE_S)
-    spare = crew.spare_pid
+    await until(lambda: crew._spare is not None, PATIENCE_S)
+    assert crew._spare is not None
+    spare = crew._spare.process.pid
     await kill_while_speaking(bridge, "killed")
     await kill_while_speaking(bridge, "killed too")
     assert bridge.worker_pid == spare
