@@ -21,8 +21,9 @@ from engine.recall import Recalled
 from engine.runner import Runner
 from engine.streams.aligned import AlignedSettings, AlignedStream
 from engine.streams.base import SpokenTurn, TextStream
+from engine.streams.guesses import Guessing
 from engine.streams.turn_speech import AlignedTurn, GuessedTurn, TurnSettings, TurnSpeech
-from engine.streams.turns import Guessing, TurnStream
+from engine.streams.turns import TurnStream
 from engine.text.front import TextFront
 from engine.text.reader import Reader
 from engine.text.render import render_phonemes, render_text

@@ -43,8 +43,9 @@ from engine.scheduler import Scheduler
 from engine.streams.aligned import AlignedSettings, AlignedStream
 from engine.streams.base import SpokenTurn, TextStream
 from engine.streams.guards import GuardSettings
+from engine.streams.guesses import Guessing
 from engine.streams.turn_speech import AlignedTurn, GuessedTurn, TurnSettings
-from engine.streams.turns import Guessing, TurnStream
+from engine.streams.turns import TurnStream
 from engine.text.reader import Reader
 from engine.text.render import render_phonemes
 from engine.text.segment import ClauseCutter

@@ -15,7 +15,7 @@ from engine.core import Failed, Finished, Notice, SamplingParams, Tally, TextFor
 from engine.runner import Track
 from engine.streams.base import Fault, Frame, Guide
 from engine.streams.guards import GuardSettings, Pace, Repetition
-from engine.streams.turns import Guessing
+from engine.streams.guesses import Guessing
 from tests.engine.doubles import Stage, stage
 
 GUARDS = GuardSettings()

@@ -11,7 +11,7 @@ from engine.core import AudioChunk, Failed, Finished, Utterance
 from engine.pace import RESERVE_S
 from engine.runner import Track
 from engine.streams.base import Demand, Frame, Guide
-from engine.streams.turns import Guessing
+from engine.streams.guesses import Guessing
 from tests.engine.doubles import Stage, stage
 
 TEXT = "I think that all of us should go home now, before it begins to rain and the roads get too wet to walk on."

@@ -12,8 +12,9 @@ from engine.core import AudioChunk, Finished, Utterance
 from engine.delivery import KEPT_BACK_FRAMES
 from engine.pace import RESERVE_S
 from engine.streams.base import Demand, Frame
+from engine.streams.guesses import Guessing
 from engine.streams.turn_speech import GuessedTurn, TurnSettings
-from engine.streams.turns import Guessing, TurnStream
+from engine.streams.turns import TurnStream
 from engine.text.words import SpokenWord
 from tests.engine.doubles import VOICES, Stage, SumCodec, SumMemory, stage
 from tests.engine.test_guesses import TEXT, let_pass

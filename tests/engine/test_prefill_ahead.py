@@ -113,8 +113,9 @@ class TestSpeech:
         plain, _ = spoken([TEXT])
         listener = Listener(stage(is_aligned=False))
         stream = listener.stage.engine._sequences["u"].stream
-        settle = getattr(stream, "_settle")  # noqa: B009 - only turns have it
-        monkeypatch.setattr(stream, "_settle", lambda *given: (*settle(*given), 20))
+        ahead = getattr(stream, "_ahead")  # noqa: B009 - only turns have it
+        settle = ahead._settle
+        monkeypatch.setattr(ahead, "_settle", lambda *given: (*settle(*given), 20))
         for word in TEXT.split(" "):
             listener.append(word + " ")
             for _ in range(20):

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from engine.core import WordTiming
 from engine.streams.aligned import SILENCE, AlignedSettings, AlignedStream
 from engine.streams.base import Demand, Frame, Guide
+from engine.streams.guesses import Guessing
 from engine.streams.turn_speech import AlignedTurn, GuessedTurn, TurnSettings
-from engine.streams.turns import Guessing, TurnStream
+from engine.streams.turns import TurnStream
 from engine.text.words import Boundary, SpokenWord
 
 SYMBOLS = " abcdefgˈ,.?!"
