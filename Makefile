@@ -45,7 +45,7 @@ browser: ## Chromium for the tests of the web page, where it is absent
 lock: ## resolve all dependencies anew into requirements.lock
 	rm -rf $(LOCK_VENV)
 	$(PYTHON) -m venv $(LOCK_VENV)
-	$(LOCK_VENV)/bin/python -m pip install --disable-pip-version-check --editable '.[dev,eval,gguf,train]'
+	$(LOCK_VENV)/bin/python -m pip install --disable-pip-version-check --editable '.[dev,eval,gguf,scripts,train]'
 	{ sed -n '/^#/p' requirements.lock; \
 	  $(LOCK_VENV)/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//'; } > build/requirements.lock
 	mv build/requirements.lock requirements.lock

@@ -9,7 +9,7 @@ from engine.text.abbreviations import keeps_full_stop
 from engine.text.addresses import address_in, may_become_address
 from engine.text.characters import is_foreign_letter, is_greek
 from engine.text.pieces import boundary_of, lead_end, pause_symbols, pieces, span, trail_start
-from engine.text.scripts import belongs_to_the_last, is_unspaced, language_of, script_pieces
+from engine.text.scripts import belongs_to_the_last, family, first_word, language_of, script_pieces, without_openers
 from engine.text.words import Boundary, Kind, RawWord
 
 WORD_BOUND = 48
@@ -91,8 +91,8 @@ class Assembler:
                 return
             if self._foreign:
                 self._complete_foreign()
-        elif self._has_word and not belongs_to_the_last(c) and (is_unspaced(c) or is_unspaced(self._seen[-1])):
-            self._complete()
+        elif self._has_word and not belongs_to_the_last(c) and family(c) != family(self._seen[-1]):
+            self._cut(without_openers(self._seen))
         if self._ends and start - self._ends[-1] > HIDDEN_BOUND:
             self._complete()
         if not self._seen:
@@ -103,6 +103,9 @@ class Assembler:
         if not self._has_word and c.isalnum():
             self._has_word = True
             self._settle_last(c)
+        if family(c):
+            while cut := first_word("".join(self._seen)):
+                self._cut(cut)
         if len(self._seen) >= WORD_BOUND:
             self._bound()
 
@@ -234,26 +237,20 @@ class Assembler:
         seen.append(c)
         starts.append(start)
         ends.append(end)
+        while cut := first_word("".join(seen)):
+            self._foreign_word("".join(seen[:cut]), starts[0], ends[cut - 1])
+            del seen[:cut], starts[:cut], ends[:cut]
 
     def _complete_foreign(self) -> None:
         if self._foreign is None:
             return
         (seen, starts, ends), self._foreign = self._foreign, None
         for first, last in script_pieces("".join(seen)):
-            start, end = starts[first], ends[last - 1]
-            core = "".join(seen[first:last])
-            text = self._original(start, end)
-            self._silent_word(
-                RawWord(
-                    text,
-                    start,
-                    end,
-                    core,
-                    is_settled=True,
-                    kind=Kind.SILENT,
-                    language=language_of(core, self._language),
-                )
-            )
+            self._foreign_word("".join(seen[first:last]), starts[first], ends[last - 1])
+
+    def _foreign_word(self, core: str, start: int, end: int) -> None:
+        text, language = self._original(start, end), language_of(core, self._language)
+        self._silent_word(RawWord(text, start, end, core, is_settled=True, kind=Kind.SILENT, language=language))
 
     def _settle_last(self, follower: str) -> None:
         """The next word begins with ``follower``."""
@@ -287,7 +284,10 @@ class Assembler:
         if self._is_address:
             return
         seams = pieces(seen)
-        cut = seams[-1][0] or len(seen)
+        self._cut(seams[-1][0] or len(seen))
+
+    def _cut(self, cut: int) -> None:
+        """The open word ends behind ``cut`` characters; the rest is the next."""
         rest = self._seen[cut:], self._starts[cut:], self._ends[cut:]
         del self._seen[cut:], self._starts[cut:], self._ends[cut:]
         self._complete()
@@ -302,7 +302,7 @@ class Assembler:
         seen, starts, ends = "".join(self._seen), self._starts, self._ends
         self._seen, self._starts, self._ends = [], [], []
         self._has_word = self._is_address = False
-        for first, last in pieces(seen):
+        for first, last in _words(seen):
             self._piece(seen[first:last], starts[first:last], ends[first:last])
         self._has_gap = False
 
@@ -376,3 +376,14 @@ class Assembler:
             self._dash = None
             last.pause, last.boundary = pause, boundary_of(pause)
             last.is_settled = not pause.endswith("..")
+
+
+def _words(seen: str) -> list[tuple[int, int]]:
+    """Spans of the words that are glued together in ``seen``, in any script."""
+    if not any(map(family, seen)):
+        return pieces(seen)
+    return [
+        (piece + first, piece + last)
+        for piece, piece_end in pieces(seen)
+        for first, last in script_pieces(seen[piece:piece_end])
+    ]
