@@ -35,7 +35,7 @@ and gets:
 
 samples to start from: footlights.gd for Godot 4 and Footlights.cs for Unity, in
   {FOLDER}
-(the Unity one is tested with stand-ins for Unity's own classes, the Godot one has only been parsed)
+(tests play both: the Godot one in Godot 4.6, the Unity one with stand-ins for Unity's own classes)
 a scene is a JSON file like {TAVERN.name} there: {{"name": {{"voice": "heart", "lines": {{"greet": ["..", ".."]}}}}}}
 
 examples:

@@ -132,6 +132,22 @@ async def test_web_pages_are_not_let_in(server: str) -> None:
                 pass
 
 
+def holds(output: str) -> None:
+    """The sample greeted the guard, showed his words as they were heard, interrupted him and heard his answer."""
+    told = [line.split("\t") for line in output.splitlines()]
+    greeting, answer = (lines[0] for name in ("greet", "bribe") for lines in [load_scene(TAVERN)[0].lines[name]])
+    kinds = "".join(line[0][0] for line in told)
+    assert re.fullmatch("lw{3,}clw{3,}l", kinds), kinds
+    cut = kinds.index("c")
+    assert told[0][1:] == ["guard", greeting]
+    assert [word for _, _, word in told[1:cut]] == greeting.split()[: cut - 1]
+    assert greeting.startswith(told[cut][2])
+    # What was printed was heard; the report may know of a word more or less.
+    assert abs(len(told[cut][2].split()) - (cut - 1)) <= 1
+    assert told[cut + 1][1:] == ["guard", answer]
+    assert [told[-1][0], told[-1][1].lower()] == ["loud", "true"]
+
+
 @pytest.mark.skipif(not (shutil.which("mcs") and shutil.which("mono")), reason="needs Mono (mcs, mono)")
 async def test_the_unity_sample_plays_a_scene(server: str, tmp_path: Path) -> None:
     """Compiled with what it uses of Unity as stand-ins, it greets the guard and interrupts him."""
@@ -144,18 +160,24 @@ async def test_the_unity_sample_plays_a_scene(server: str, tmp_path: Path) -> No
         done = await asyncio.to_thread(
             lambda: subprocess.run(playing, stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE_S)
         )
-    told = [line.split("\t") for line in done.stdout.splitlines()]
-    greeting, answer = (lines[0] for name in ("greet", "bribe") for lines in [load_scene(TAVERN)[0].lines[name]])
-    kinds = "".join(line[0][0] for line in told)
-    assert re.fullmatch("lw{3,}clw{3,}l", kinds), kinds
-    cut = kinds.index("c")
-    assert told[0][1:] == ["guard", greeting]
-    assert [word for _, _, word in told[1:cut]] == greeting.split()[: cut - 1]
-    assert greeting.startswith(told[cut][2])
-    # What was printed was heard; the report may know of a word more or less.
-    assert abs(len(told[cut][2].split()) - (cut - 1)) <= 1
-    assert told[cut + 1][1:] == ["guard", answer]
-    assert told[-1] == ["loud", "True"]
+    holds(done.stdout)
+
+
+@pytest.mark.skipif(not shutil.which("godot"), reason="needs Godot 4 (godot)")
+async def test_the_godot_sample_plays_a_scene(server: str, tmp_path: Path) -> None:
+    """In Godot itself, without a screen, it greets the guard and interrupts him."""
+    shutil.copytree(Path(__file__).parent / "godot", tmp_path, dirs_exist_ok=True)
+    shutil.copy(TAVERN.parent / "footlights.gd", tmp_path)
+    async with dialogue_server(server, TAVERN) as port:
+        playing = ["godot", "--headless", "--path", str(tmp_path), "--script", "res://play.gd"]
+        done = await asyncio.to_thread(
+            lambda: subprocess.run(
+                [*playing, "--", f"ws://127.0.0.1:{port}"], capture_output=True, text=True, timeout=PATIENCE_S
+            )
+        )
+    assert done.returncode == 0
+    assert "ERROR" not in done.stderr
+    holds(done.stdout[done.stdout.index("line\t") :])
 
 
 def test_the_help_teaches_and_the_samples_are_there() -> None:
