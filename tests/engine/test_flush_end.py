@@ -1,5 +1,6 @@
 """A flush shortly before the end: its pause is not left behind the last word, whatever came in between."""
 
+import math
 from itertools import product
 
 import numpy as np
@@ -7,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.core import Cancelled, Finished, SamplingParams, Utterance
+from engine.core import AudioChunk, Cancelled, Finished, SamplingParams, Utterance
+from engine.pace import Pace
 from engine.streams.guesses import Guessing
 from tests.engine.doubles import Stage, stage
 from tests.engine.test_rewind import Listener
@@ -17,6 +19,7 @@ MORE = " Seven eight nine, ten eleven twelve."
 """Clauses are long enough to be turns with a flush and without."""
 FORMS = pytest.mark.parametrize("form", ["aligned", "turns"])
 END_MS = 40
+STEP_S = 0.02
 FRAME_MS = 50
 NO_GUESSES = Guessing(fewest_words=99, most_words=99, fewest_later=99, most_joined=0)
 """Clauses become turns one by one, so that nothing depends on timing."""
@@ -34,12 +37,13 @@ def opened(form: str, speed: float = 1.0) -> Stage:
     return made
 
 
-def flushed(form: str, speed: float = 1.0) -> Stage:
-    """All of ``TEXT`` made, as far as that goes before the listener has heard anything."""
-    made = opened(form, speed)
+def flushed(form: str, is_run: bool = True) -> Stage:
+    """All of ``TEXT`` given and, unless not ``is_run``, made as far as that goes before the listener has heard any."""
+    made = opened(form)
     made.engine.append_text("u", TEXT)
     made.engine.flush("u")
-    made.run()
+    if is_run:
+        made.run()
     return made
 
 
@@ -76,6 +80,34 @@ def play(made: Stage, most_s: float) -> None:
 def left_s(made: Stage) -> float:
     """What the listener can still hear before speech goes on without more text."""
     return made.engine._scheduler.lead_s("u") - made.engine._sequences["u"].stream.held_to_s
+
+
+def heard_after_s(made: Stage, wait_s: float) -> float:
+    """When the first word of ``MORE`` is heard, by a listener to whom it is given after ``wait_s``, counted from then.
+
+    A step takes ``STEP_S``.
+    """
+    begin_s, plays_s = made.clock.now_s, 0.0
+    is_given = False
+    starts = list[tuple[int, float]]()
+    while not any(isinstance(event, Finished) for event in made.events):
+        if not is_given and made.clock.now_s >= begin_s + wait_s:
+            made.engine.append_text("u", MORE)
+            made.engine.finish("u")
+            is_given = True
+        idle_s = made.engine.idle_s()
+        if idle_s != 0:
+            made.clock.now_s += STEP_S if idle_s is None else min(STEP_S, idle_s + 1e-6)
+            continue
+        made.clock.now_s += STEP_S
+        for event in made.step():
+            if isinstance(event, AudioChunk):
+                plays_s = max(plays_s, made.clock.now_s)
+                starts.append((event.first_sample, plays_s))
+                plays_s += len(event.samples) / 24_000
+    at = 24 * made.words("u")[6].start_ms
+    first, start_s = [chunk for chunk in starts if chunk[0] <= at][-1]
+    return start_s + (at - first) / 24_000 - begin_s - wait_s
 
 
 @FORMS
@@ -149,6 +181,16 @@ class TestMoreText:
         finish(made)
         # What comes first is speech, but for what the model rests before it.
         assert 24 * made.words("u")[6].start_ms - len(pause) <= 24 * 2 * FRAME_MS
+
+    def test_it_is_heard_no_later_than_if_the_pause_had_been_made_at_once(
+        self, form: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        waits_s = [0.0, 0.8, 1.2, 1.5, 1.8, 2.5, 4.0]
+        held = [heard_after_s(flushed(form, is_run=False), wait_s) for wait_s in waits_s]
+        monkeypatch.setattr(Pace, "reserve_s", lambda *_: math.inf)
+        made_at_once = [heard_after_s(flushed(form, is_run=False), wait_s) for wait_s in waits_s]
+        later = [a - b for a, b in zip(held, made_at_once, strict=True)]
+        assert max(later) <= STEP_S, later
 
     def test_a_held_frame_costs_no_steps(self, form: str) -> None:
         made = flushed(form)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.core import WordTiming
+from engine.core import AudioChunk, Utterance, WordTiming
 from engine.engine import Engine, load_engine
 from engine.speak import speak
 
@@ -59,3 +59,18 @@ def test_the_sound_ends_when_the_last_word_does(takes: list[tuple[NDArray[np.flo
     assert np.median(early) <= MOST_APART_MS, early
     # The pointer of the turn form leaves some last sounds late, by 115 ms at most.
     assert sum(each <= 2 * MOST_APART_MS for each in early) >= len(early) - 2, early
+
+
+@pytest.mark.parametrize("form", ["aligned", "turns"])
+def test_a_flush_before_the_end_changes_nothing(form: str) -> None:
+    engine = load_engine(text_stream=form)
+    text, voice = SENTENCES[3], engine.info.voices[0]
+    engine.add(Utterance("flushed", voice))
+    engine.append_text("flushed", text)
+    engine.flush("flushed")
+    engine.finish("flushed")
+    chunks = list[AudioChunk]()
+    while engine.has_work():
+        chunks += [event for event in engine.step() if isinstance(event, AudioChunk)]
+    expected, _ = speak(engine, text, voice)
+    assert np.array_equal(np.concatenate([chunk.samples for chunk in chunks]), expected)
