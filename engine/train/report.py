@@ -60,7 +60,7 @@ def gather(args: argparse.Namespace) -> Facts:
     return Facts(
         stages=[json.loads(line) for line in lines],
         hours=hours(entries),
-        coverage=coverage(entries, lexicon_words()),
+        coverage=coverage(entries, lexicon_words().values()),
         decoder=curves.read_log(args.decoder_log),
         decoder_s=curves.seconds(args.decoder_log),
         codec=curves.read_log(args.codec_log),

@@ -8,6 +8,8 @@ text, phonemes, durations``, durations in units of 600 samples for [silence, *ph
 import argparse
 import json
 import random
+import re
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,10 @@ from numpy.typing import NDArray
 
 from engine.codec.vocoder import SAMPLE_RATE_HZ
 from engine.text.phonemes import phonemise_sentence
+from engine.train.corpus import lexicon_words, unheard
 from engine.train.features import SAMPLES_PER_UNIT
-from engine.train.recipe import TEACHER_STYLES
-from engine.train.texts import covering, training_texts
+from engine.train.recipe import ALPHABET, TEACHER_STYLES
+from engine.train.texts import covering, is_held_out, training_texts
 
 DURATION_OUTPUT = "/encoder/Clip_output_0"
 MAIN_VOICES = TEACHER_STYLES[:3]
@@ -187,23 +190,41 @@ class Teacher:
 def _phonemes(text: str) -> str:
     """What the teacher is given for ``text``, numbers, dates and units written out."""
     spoken = str(normalize_text(text)) if any(c.isdigit() for c in text) else text
-    return "".join(symbol for symbol in phonemise_sentence(spoken) if symbol in TEACHER_IDS)
+    return "".join(symbol for symbol in phonemise_sentence(spoken) if symbol in ALPHABET)
+
+
+def _rare_words(heard: list[dict[str, Any]]) -> Iterator[str]:
+    """Words and names with pairs of phonemes that what was ``heard`` lacks."""
+    known = lexicon_words()
+    lexicon = {
+        word: phonemes
+        for word, phonemes in known.items()
+        # The lexicon has most words a second time with a capital.
+        if re.fullmatch("[a-z][a-z'-]+|[A-Z][a-z]+", word) and (word.islower() or word.lower() not in known)
+    }
+    return unheard(lexicon, [entry["phonemes"] for entry in heard if not is_held_out(entry["text"])])
+
+
+def _entries(index: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in index.read_text(encoding="utf-8").splitlines()]
 
 
 def synthesise(args: argparse.Namespace) -> None:
     """Write shards until ``args.hours`` are reached, then stop; a restart continues after the last full shard."""
     args.out.mkdir(parents=True, exist_ok=True)
     index = args.out / "index.jsonl"
-    done = [json.loads(line) for line in index.read_text().splitlines()] if index.exists() else []
-    seen = {entry["text"] for entry in done}
+    done = _entries(index) if index.exists() else []
+    heard = [*done, *(entry for folder in args.heard for entry in _entries(folder / "index.jsonl"))]
+    seen = {entry["text"] for entry in heard}
     total = sum(entry["samples"] for entry in done)
     shard = 1 + max((int(entry["shard"][6:10]) for entry in done), default=-1)
     rng = random.Random(args.seed + shard)
     teacher = Teacher(args.model, args.voices)
     audio: list[NDArray[np.int16]] = []
     entries: list[dict[str, Any]] = []
-    texts = (text for text in training_texts(args.sentences, args.wordnet, args.seed) if text not in seen)
-    for text in covering(texts, _phonemes, [entry["phonemes"] for entry in done]):
+    texts = training_texts(args.sentences, args.wordnet, args.seed, _rare_words(heard))
+    new = (text for text in texts if text not in seen)
+    for text in covering(new, _phonemes, [entry["phonemes"] for entry in heard]):
         phonemes = _phonemes(text)
         if not 2 <= len(phonemes) <= 300:
             continue
@@ -239,6 +260,7 @@ def main() -> None:
     parser.add_argument("--wordnet", type=Path, help="folder of WordNet 3 data files, for more variety")
     parser.add_argument("--styles", nargs="+", choices=TEACHER_STYLES, default=TEACHER_STYLES, help="(default: all)")
     parser.add_argument("--out", type=Path, required=True, help="folder for shards and index.jsonl")
+    parser.add_argument("--heard", type=Path, nargs="*", default=[], help="other such folders: not read once more")
     parser.add_argument("--hours", type=float, default=8.0)
     parser.add_argument("--shard-seconds", type=float, default=120.0)
     parser.add_argument("--seed", type=int, default=1)

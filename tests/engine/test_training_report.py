@@ -141,7 +141,7 @@ def test_coverage_counts_what_was_trained_on_alone() -> None:
 def test_the_lexicon_has_the_pairs_of_english() -> None:
     from engine.train.corpus import lexicon_words
 
-    found = coverage([], lexicon_words())
+    found = coverage([], lexicon_words().values())
     assert 800 < found.pairs < 3000
     assert {symbol for pair in found.missing for symbol in pair} <= set(ALPHABET)
     assert found.heard == 0
