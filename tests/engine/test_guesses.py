@@ -49,7 +49,8 @@ def test_every_word_is_spoken_once_however_it_comes(gap_s: float) -> None:
     assert all(before[1] <= after[0] for before, after in zip(times, times[1:], strict=False))
     stats = opened.engine.stats()
     assert stats.tally.discarded_frames <= 0.15 * stats.frames
-    assert len(opened.audio("u")) == 1200 * stats.frames
+    # The end may cut the last frame.
+    assert 0 <= 1200 * stats.frames - len(opened.audio("u")) < 1200
 
 
 def test_three_words_are_enough_to_begin() -> None:
