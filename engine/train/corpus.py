@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.train.features import UNITS_PER_HOUR
+from engine.train.judge import dropped, judged
 from engine.train.texts import is_held_out, pairs
 
 SPOKEN = str.maketrans({"ɾ": "T", "ʔ": "t"})
@@ -39,10 +40,31 @@ class Coverage:
     """Those in most words first."""
 
 
+@dataclass(frozen=True)
+class Judged:
+    """Of one voice: takes a recogniser listened to, and those nothing is learned from."""
+
+    takes: int
+    dropped: int
+
+
 def index(features: Iterable[Path]) -> list[dict[str, Any]]:
-    """Lines of ``features.jsonl`` in all folders."""
-    lines = (line for folder in features for line in (folder / "features.jsonl").read_text("utf-8").splitlines())
-    return [json.loads(line) for line in lines]
+    """Lines of ``features.jsonl`` in all folders, without those of takes that the teacher got wrong."""
+    entries = []
+    for folder in features:
+        wrong = dropped(folder)
+        lines = (json.loads(line) for line in (folder / "features.jsonl").read_text("utf-8").splitlines())
+        entries += [line for line in lines if (line["shard"], line["text"]) not in wrong]
+    return entries
+
+
+def verdicts(features: Iterable[Path]) -> dict[str, Judged]:
+    """What the judge found in all folders, by voice of the teacher."""
+    takes, wrong = Counter[str](), Counter[str]()
+    for verdict in (verdict for folder in features for verdict in judged(folder)):
+        takes[verdict.voice] += 1
+        wrong[verdict.voice] += verdict.is_dropped
+    return {voice: Judged(count, wrong[voice]) for voice, count in takes.most_common()}
 
 
 def hours(entries: Iterable[Mapping[str, Any]]) -> dict[str, Heard]:

