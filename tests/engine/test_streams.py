@@ -646,6 +646,9 @@ class TestGuesses:
         (stream.flush if ends == "flush" else stream.finish)()
         self.speak(stream, lead_s=1.0)
         assert stream.reached == 2
+        if ends == "flush":
+            assert stream.demand() is Demand.HOLD, "how much of the pause is heard depends on what comes"
+            self.speak(stream, lead_s=0.0)
         assert stream.demand() is (Demand.WAIT if ends == "flush" else Demand.END)
 
     def test_clauses_that_wait_become_one_turn_while_there_is_time(self) -> None:
