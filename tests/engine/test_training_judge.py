@@ -34,7 +34,7 @@ class Listener:
         self.lengths.append(len(sound))
         runs = [(level, len(list(run))) for level, run in groupby(np.round(np.abs(sound), 1))]
         levels = [level for level, length in runs if level > 0 and length > RATE_HZ // 4]
-        texts = [SAID[min(SAID, key=lambda known, level=level: abs(known - level))] for level in levels]
+        texts = [SAID[round(float(level), 1)] for level in levels]
         return " ".join(self._mistakes.get(text, text) for text in texts)
 
 
