@@ -12,6 +12,11 @@ def sounds(phonemes: str) -> str:
     return "".join(c for c in phonemes if unicodedata.category(c)[0] == "L" and c not in "ˈˌ").translate(_FOLDED)
 
 
+def letters(text: str) -> str:
+    """Letters and figures of ``text``: "B, Q, 53" and "BQ53" are the same."""
+    return "".join(c for c in text.lower() if c.isalnum())
+
+
 def errors(parts: Sequence[str], heard: str) -> list[int]:
     """Fewest substitutions, deletions and insertions that make ``heard`` of all ``parts``, those of each part.
 

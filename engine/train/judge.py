@@ -8,6 +8,7 @@ follows from them when they are read.
 
 import argparse
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ import soundfile
 import soxr
 from numpy.typing import NDArray
 
-from engine.train.closeness import errors, sounds
+from engine.train.closeness import errors, letters, sounds
 from engine.train.reading import phonemes_of
 
 JUDGED = "judged.jsonl"
@@ -82,10 +83,20 @@ def judge(takes: Sequence[dict[str, Any]], waves: Sequence[NDArray[np.float32]],
             if count > UNDERSTOOD * len(said) and not is_alone:
                 silence = np.zeros(max(0, SHORTEST_SAMPLES - len(waves[i])), np.float32)
                 text, is_alone = hear(np.concatenate([waves[i], silence])), True
-                count = errors([said], sounds(phonemes_of(text)))[0]
+                count = errors_alone(takes[i]["text"], said, text)
             facts = {name: takes[i][name] for name in ("shard", "start", "voice", "text")}
             verdicts.append(Verdict(**facts, expected=len(said), heard=text, errors=count, is_alone=is_alone))
     return verdicts
+
+
+def errors_alone(text: str, said: str, heard: str) -> int:
+    """Errors in ``heard``, counted as those of the sounds ``said`` or of the letters of ``text``, whichever are fewer.
+
+    A recogniser writes "B, Q, 53, 81" as "BQ5381", which is read as another number.
+    """
+    written = letters(text)
+    misspelt = errors([written], letters(heard))[0] / max(1, len(written))
+    return min(errors([said], sounds(phonemes_of(heard)))[0], math.ceil(misspelt * len(said)))
 
 
 def windows(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.codec.vocoder import SAMPLE_RATE_HZ
 from engine.train.closeness import errors, sounds
-from engine.train.judge import JUDGED, RATE_HZ, Verdict, dropped, judged, listen, windows
+from engine.train.judge import JUDGED, RATE_HZ, Verdict, dropped, errors_alone, judged, listen, windows
 from engine.train.reading import phonemes_of
 
 SAID = {
@@ -96,6 +96,15 @@ def test_a_word_alone_may_be_spelled_otherwise(speech: Path, heard: str, is_drop
 def test_a_runaway_is_dropped(speech: Path) -> None:
     listen(speech, speech / "out", Listener({SAID[0.5]: "Window window window window window."}))
     assert dropped(speech / "out") == {("shard-0000.flac", SAID[0.5])}
+
+
+def test_signs_written_together_are_the_same_signs() -> None:
+    text = "B, Q, 53, 81."
+    said = sounds(phonemes_of(text))
+    assert errors_alone(text, said, "BQ5381") == 0
+    assert errors_alone(text, said, "B Q fifty-three eighty-one") == 0
+    assert errors_alone(text, said, "Be good.") > 0.5 * len(said)
+    assert errors_alone("Kettle.", "kɛtəl", "") == 5
 
 
 def test_shards_that_were_judged_are_not_heard_again(speech: Path) -> None:
