@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.train.features import UNITS_PER_HOUR
-from engine.train.judge import dropped, judged
 from engine.train.texts import is_held_out, pairs
+from engine.train.verdicts import dropped, judged
 
 SPOKEN = str.maketrans({"ɾ": "T", "ʔ": "t"})
 """What the phonemiser makes of symbols of its dictionary."""

@@ -1,16 +1,16 @@
 """Takes that the teacher itself got wrong: a recogniser listens, and what it wrote is compared in phonemes.
 
 Takes are heard by the half minute, because the recogniser takes as long for one word as for that. Those that are not
-understood so are heard again alone, and only by that may a take be dropped. It writes ``judged.jsonl``: ``shard, start,
-voice, text, expected, heard, errors, is_alone``; ``expected`` and ``errors`` count phonemes. Whether a take is dropped
-follows from them when they are read.
+understood so are heard again with others that were not, then alone, and only by that may a take be dropped. It writes
+``judged.jsonl``: ``shard, start, voice, text, expected, heard, errors, is_alone``; ``expected`` and ``errors`` count
+phonemes. Whether a take is dropped follows from them when they are read (``verdicts.py``).
 """
 
 import argparse
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,73 +20,50 @@ import soxr
 from numpy.typing import NDArray
 
 from engine.train.closeness import errors, letters, sounds
+from engine.train.features import SAMPLES_PER_UNIT
 from engine.train.reading import phonemes_of
+from engine.train.verdicts import JUDGED, Verdict, judged
 
-JUDGED = "judged.jsonl"
 RATE_HZ = 16_000
-WINDOW_SAMPLES = 28 * RATE_HZ
+WINDOW_SAMPLES = 29 * RATE_HZ
 """The recogniser's window has 30 s."""
 SHORTEST_SAMPLES = RATE_HZ
 """The recogniser wants some context: silence is added."""
 UNDERSTOOD = 0.2
 """Errors per phoneme up to which a take needs no second hearing."""
-WRONG, WRONG_SHORT = 0.5, 0.9
-"""Errors per phoneme above which a take is dropped; a word alone and letters can be spelled in many ways."""
-SHORT = 12
-"""Phonemes up to which a take is short."""
-
+HEARD_TOGETHER = 2
+"""How often a take is heard with others before it is heard alone."""
+KEPT_UNITS = 4
+"""Silence kept before the first sound of a take."""
 Hear = Callable[[NDArray[np.float32]], str]
 """What is said in samples at ``RATE_HZ``."""
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """On one take."""
-
-    shard: str
-    start: int
-    voice: str
-    text: str
-    expected: int
-    heard: str
-    errors: int
-    is_alone: bool
-
-    @property
-    def is_dropped(self) -> bool:
-        """Whether the teacher got it clearly wrong."""
-        limit = WRONG_SHORT if self.expected <= SHORT else WRONG
-        return self.is_alone and self.errors > limit * self.expected
-
-
-def judged(folder: Path) -> list[Verdict]:
-    """Verdicts on the takes of ``folder``; none if nobody listened to it."""
-    path = folder / JUDGED
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    return [Verdict(**json.loads(line)) for line in lines]
-
-
-def dropped(folder: Path) -> set[tuple[str, str]]:
-    """Shard and text of the takes of ``folder`` that must not be learned from."""
-    return {(verdict.shard, verdict.text) for verdict in judged(folder) if verdict.is_dropped}
-
-
 def judge(takes: Sequence[dict[str, Any]], waves: Sequence[NDArray[np.float32]], hear: Hear) -> list[Verdict]:
     """Verdicts on ``takes`` (lines of an index) with sound ``waves`` [samples] at ``RATE_HZ``."""
-    verdicts = []
-    for window in windows([len(wave) for wave in waves]):
-        expected = [sounds(takes[i]["phonemes"]) for i in window]
-        heard = hear(np.concatenate([waves[i] for i in window]))
-        counts = errors(expected, sounds(phonemes_of(heard)))
-        for i, said, count in zip(window, expected, counts, strict=True):
-            text, is_alone = heard, len(window) == 1
-            if count > UNDERSTOOD * len(said) and not is_alone:
-                silence = np.zeros(max(0, SHORTEST_SAMPLES - len(waves[i])), np.float32)
-                text, is_alone = hear(np.concatenate([waves[i], silence])), True
-                count = errors_alone(takes[i]["text"], said, text)
-            facts = {name: takes[i][name] for name in ("shard", "start", "voice", "text")}
-            verdicts.append(Verdict(**facts, expected=len(said), heard=text, errors=count, is_alone=is_alone))
-    return verdicts
+    said = [sounds(take["phonemes"]) for take in takes]
+    verdicts: dict[int, Verdict] = {}
+
+    def decide(i: int, heard: str, count: int, is_alone: bool) -> None:
+        facts = {name: takes[i][name] for name in ("shard", "start", "voice", "text")}
+        verdicts[i] = Verdict(**facts, expected=len(said[i]), heard=heard, errors=count, is_alone=is_alone)
+
+    # What is lost among many is mostly found among few.
+    for _ in range(HEARD_TOGETHER):
+        pending = [i for i in range(len(takes)) if i not in verdicts]
+        for window in windows(pending, [len(waves[i]) for i in pending]):
+            if len(window) == 1:
+                continue
+            heard = hear(np.concatenate([waves[i] for i in window]))
+            counts = errors([said[i] for i in window], sounds(phonemes_of(heard)))
+            for i, count in zip(window, counts, strict=True):
+                if count <= UNDERSTOOD * len(said[i]):
+                    decide(i, heard, count, is_alone=False)
+    for i in [i for i in range(len(takes)) if i not in verdicts]:
+        silence = np.zeros(max(0, SHORTEST_SAMPLES - len(waves[i])), np.float32)
+        heard = hear(np.concatenate([waves[i], silence]))
+        decide(i, heard, errors_alone(takes[i]["text"], said[i], heard), is_alone=True)
+    return [verdicts[i] for i in range(len(takes))]
 
 
 def errors_alone(text: str, said: str, heard: str) -> int:
@@ -99,14 +76,16 @@ def errors_alone(text: str, said: str, heard: str) -> int:
     return min(errors([said], sounds(phonemes_of(heard)))[0], math.ceil(misspelt * len(said)))
 
 
-def windows(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Numbers of neighbouring takes with ``lengths`` in samples that fit into a window; a longer one is alone."""
+def windows(numbers: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
+    """``numbers`` of takes with ``lengths`` in samples, as many as fit into a window; a longer one is alone."""
     window: list[int] = []
-    for i, length in enumerate(lengths):
-        if window and sum(lengths[j] for j in window) + length > WINDOW_SAMPLES:
+    filled = 0
+    for number, length in zip(numbers, lengths, strict=True):
+        if window and filled + length > WINDOW_SAMPLES:
             yield window
-            window = []
-        window.append(i)
+            window, filled = [], 0
+        window.append(number)
+        filled += length
     if window:
         yield window
 
@@ -131,6 +110,13 @@ def whisper(folder: Path) -> Hear:
     return hear
 
 
+def sound_of(take: dict[str, Any], audio: NDArray[np.float32], rate: int) -> NDArray[np.float32]:
+    """Samples of ``take`` at ``RATE_HZ``, most of the silence before it left out."""
+    start = take["start"] + max(0, take["durations"][0] - KEPT_UNITS) * SAMPLES_PER_UNIT
+    wave: NDArray[np.float32] = soxr.resample(audio[start : take["start"] + take["samples"]], rate, RATE_HZ)
+    return wave
+
+
 def listen(speech: Path, out: Path, hear: Hear) -> None:
     """Judge every new shard of ``speech``; ``out`` gets ``judged.jsonl``."""
     out.mkdir(parents=True, exist_ok=True)
@@ -139,7 +125,7 @@ def listen(speech: Path, out: Path, hear: Hear) -> None:
     for shard in sorted({entry["shard"] for entry in entries} - done):
         audio, rate = soundfile.read(speech / shard, dtype="float32")
         takes = [entry for entry in entries if entry["shard"] == shard]
-        waves = [soxr.resample(audio[take["start"] : take["start"] + take["samples"]], rate, RATE_HZ) for take in takes]
+        waves = [sound_of(take, audio, rate) for take in takes]
         verdicts = judge(takes, waves, hear)
         with (out / JUDGED).open("a", encoding="utf-8") as file:
             file.writelines(json.dumps(asdict(verdict), ensure_ascii=False) + "\n" for verdict in verdicts)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from engine.codec.vocoder import SAMPLE_RATE_HZ
 from engine.train.closeness import errors, sounds
-from engine.train.judge import JUDGED, RATE_HZ, Verdict, dropped, errors_alone, judged, listen, windows
+from engine.train.judge import RATE_HZ, errors_alone, listen, windows
 from engine.train.reading import phonemes_of
+from engine.train.verdicts import JUDGED, Verdict, dropped, judged
 
 SAID = {
     0.1: "The lantern was bright that evening.",
@@ -46,7 +47,7 @@ def speech(tmp_path: Path) -> Path:
         wave = np.full(2 * SAMPLE_RATE_HZ, level, np.float32)
         wave[:6000] = wave[-6000:] = 0
         take = {"shard": "shard-0000.flac", "start": start, "samples": len(wave), "voice": "af_heart", "text": text}
-        entries.append(take | {"phonemes": phonemes_of(text), "durations": []})
+        entries.append(take | {"phonemes": phonemes_of(text), "durations": [4]})
         pieces.append(wave)
         start += len(wave)
     write(tmp_path, "shard-0000.flac", entries, pieces)
@@ -110,7 +111,7 @@ def test_signs_written_together_are_the_same_signs() -> None:
 def test_shards_that_were_judged_are_not_heard_again(speech: Path) -> None:
     listen(speech, speech / "out", Listener({}))
     entry = {"shard": "shard-0001.flac", "start": 0, "samples": SAMPLE_RATE_HZ, "voice": "am_michael"}
-    entry |= {"text": SAID[0.4], "phonemes": phonemes_of(SAID[0.4])}
+    entry |= {"text": SAID[0.4], "phonemes": phonemes_of(SAID[0.4]), "durations": [4]}
     write(speech, "shard-0001.flac", [entry], [np.full(SAMPLE_RATE_HZ, 0.4, np.float32)])
     listener = Listener({})
     listen(speech, speech / "out", listener)
@@ -130,8 +131,8 @@ def test_a_verdict_is_read_as_it_was_written(speech: Path) -> None:
 
 def test_windows_hold_every_take_once() -> None:
     lengths = [7 * RATE_HZ] * 5 + [40 * RATE_HZ, RATE_HZ]
-    assert list(windows(lengths)) == [[0, 1, 2, 3], [4], [5], [6]]
-    assert list(windows([])) == []
+    assert list(windows(range(7), lengths)) == [[0, 1, 2, 3], [4], [5], [6]]
+    assert list(windows([], [])) == []
 
 
 def test_errors_are_those_of_the_part_they_lie_in() -> None:

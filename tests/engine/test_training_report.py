@@ -19,10 +19,10 @@ from engine.train import cli, curves, report
 from engine.train.balance import expert_shares, unevenness
 from engine.train.corpus import coverage, hours
 from engine.train.features import SUBFRAMES_PER_UNIT
-from engine.train.judge import JUDGED, Verdict
 from engine.train.quantiser import Quantiser
 from engine.train.recipe import ALPHABET, model_config
 from engine.train.texts import is_held_out
+from engine.train.verdicts import JUDGED, Verdict
 
 ROOT = Path(__file__).parents[2]
 HIDDEN, LAYERS = 128, 4
