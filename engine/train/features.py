@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.codec.vocoder import SAMPLE_RATE_HZ, SUBFRAME_SAMPLES
+from engine.train.verdicts import dropped
 
 SUBFRAMES_PER_UNIT = 4
 SAMPLES_PER_UNIT = SUBFRAME_SAMPLES * SUBFRAMES_PER_UNIT
@@ -32,11 +33,14 @@ class Take:
 
 
 def load_takes(folder: Path) -> list[Take]:
-    """Takes of the analysed shards under ``folder`` (``features-*.npz`` + ``features.jsonl``)."""
+    """Takes of the analysed shards under ``folder`` (``*.npz`` + ``features.jsonl``), without those the judge dropped."""
     takes = []
+    wrong = dropped(folder)
     arrays: dict[str, NDArray[np.float16]] = {}
     for line in (folder / "features.jsonl").read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
+        if (entry["shard"], entry["text"]) in wrong:
+            continue
         if entry["file"] not in arrays:
             with np.load(folder / entry["file"]) as stored:
                 arrays[entry["file"]] = stored["features"]

@@ -18,7 +18,7 @@ from engine.model.decoder import Decoder, initialise
 from engine.train import cli, curves, report
 from engine.train.balance import expert_shares, unevenness
 from engine.train.corpus import coverage, hours
-from engine.train.features import SUBFRAMES_PER_UNIT
+from engine.train.features import SUBFRAMES_PER_UNIT, load_takes
 from engine.train.quantiser import Quantiser
 from engine.train.recipe import ALPHABET, model_config
 from engine.train.texts import is_held_out
@@ -109,6 +109,11 @@ def test_the_report_tells_what_happened(work: Path, capsys: pytest.CaptureFixtur
     assert "| `features/features.jsonl` | `" in text
     assert sorted(path.name for path in out.iterdir()) == ["decoder.svg", "experts.svg", "report.md"]
     assert all(f"]({name})" in text for name in ("decoder.svg", "experts.svg"))
+
+
+def test_nothing_is_learned_from_a_take_the_judge_dropped(work: Path) -> None:
+    takes = load_takes(work / "features")
+    assert [take.text for take in takes] == [TEXTS[0], *TEXTS[2:]]
 
 
 def test_shares_are_those_of_the_routers(work: Path) -> None:
