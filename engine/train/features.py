@@ -33,7 +33,7 @@ class Take:
 
 
 def load_takes(folder: Path) -> list[Take]:
-    """Takes of the analysed shards under ``folder`` (``*.npz`` + ``features.jsonl``), without those the judge dropped."""
+    """Takes of the analysed shards in ``folder`` (``*.npz``, ``features.jsonl``), without those the judge dropped."""
     takes = []
     wrong = dropped(folder)
     arrays: dict[str, NDArray[np.float16]] = {}
