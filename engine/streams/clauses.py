@@ -88,7 +88,8 @@ class Clauses:
 
     def flush(self) -> None:
         """Queue what is left as a turn."""
-        self.text.flushes.append(len(self.text.words))
+        if not self.is_parted_at(len(self.text.words)):
+            self.text.flushes.append(len(self.text.words))
         if self.kept is not None:
             self._queue(self._cutter.flush(), len(self.text.words))
 
@@ -99,7 +100,7 @@ class Clauses:
 
     def is_parted_at(self, end: int) -> bool:
         """Whether the text was flushed or ended behind its first ``end`` words."""
-        return end in self.text.flushes[-1:]
+        return end in self.text.flushes
 
     def may_end_at(self, end: int) -> bool:
         """Whether there are ``end`` words so far, and more may come."""

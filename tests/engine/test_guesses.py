@@ -92,6 +92,26 @@ def test_with_more_text_the_last_word_opens_the_next_turn() -> None:
     assert [word.text for word in turn] == ["walked", "home", "together,"]
 
 
+@pytest.mark.parametrize("later", ["nothing", "a flush", "the end"])
+def test_a_turn_that_was_flushed_at_its_end_is_not_ended_early_whatever_comes_later(later: str) -> None:
+    opened = open_stage()
+    opened.engine.append_text("u", "Good friends walked home ")
+    while opened.engine.idle_s() == 0:
+        opened.step()
+    stream = opened.engine._sequences["u"].stream
+    turn = stream.place().words
+    assert stream.place().rests_behind == len(turn) - 1
+    assert stream.extent == len(turn)
+    stream.flush()
+    stream.add(turn)
+    if later == "a flush":
+        stream.flush()
+    elif later == "the end":
+        stream.finish()
+    stream.situate(lead_s=1.0, reserve_s=RESERVE_S)
+    assert stream.place().words == turn
+
+
 def test_a_guess_nobody_has_heard_is_begun_anew_when_twice_as_much_is_there() -> None:
     opened = open_stage()
     opened.engine.append_text("u", "Good friends walked home ")
