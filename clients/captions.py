@@ -10,13 +10,14 @@ import json
 import re
 import sys
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from clients.commands.listener import Listener
 from clients.commands.program import add_server, make_parser, run_program
 from clients.commands.sinks import open_sink
 from clients.commands.text_source import read_text
+from clients.commands.timeline import Timeline
 from clients.sdk import Context, DoneEvent, HeardReport, RevisedEvent, Word, WordsEvent, connect
 from realtime.protocol import LagPolicy
 
@@ -34,8 +35,9 @@ input, one of:
   - a subtitle file (--replay talk.srt), its cues at their times: a dub in real time
 
 output:
-  - the speech: speakers, or -o FILE.wav
-  - --vtt FILE: a WebVTT file of what was spoken, each word with the time at which it is heard
+  - the speech: speakers, or -o FILE.wav, which keeps time: from the start of the captions on it holds silence where
+    nothing is to be heard, so a dub fits under its film
+  - --vtt FILE: a WebVTT file of what was spoken, each word with its time in that file, or at which it was heard
   - on standard error, what came too late to be changed and what was skipped
 
 examples:
@@ -101,14 +103,18 @@ def parser() -> argparse.ArgumentParser:
 
 
 async def _run(arguments: argparse.Namespace) -> None:
-    captions = _replay(arguments.replay) if arguments.replay else _read(read_text(sys.stdin.fileno()))
+    if arguments.replay:
+        # Read before the clock starts: times count from the start of the captions.
+        captions = _replay(await asyncio.to_thread(_read_cues, arguments.replay))
+    else:
+        captions = _read(read_text(sys.stdin.fileno()))
     async with connect(arguments.server, voice=arguments.voice, api_key=arguments.api_key) as session:
         sink = open_sink(arguments.output, session.sample_rate, DEFAULT_FILE)
         max_lag_ms = None if arguments.max_lag is None else 1000 * arguments.max_lag
         try:
             policy: LagPolicy | None = "speed" if arguments.hurry else None
             async with session.context(max_lag_ms=max_lag_ms, lag_policy=policy) as context:
-                words = await _speak(context, captions, Listener(context, sink))
+                words = await _speak(context, captions, Listener(context, sink, keeps_time=True))
         finally:
             sink.close()
     if arguments.vtt is not None:
@@ -132,7 +138,12 @@ async def _speak(context: Context, captions: AsyncIterator[Caption], listener: L
                     break
         listener.finish()
         await playing
-    return [word for _, word in sorted(words.items())]
+    return [_heard(word, listener.timeline) for _, word in sorted(words.items())]
+
+
+def _heard(word: Word, timeline: Timeline) -> Word:
+    """The word with the times at which it was heard."""
+    return replace(word, start_ms=timeline.start_ms(word.start_ms), end_ms=timeline.end_ms(word.end_ms))
 
 
 async def _write(context: Context, captions: AsyncIterator[Caption]) -> None:
@@ -181,18 +192,20 @@ def parse_line(line: str) -> Caption:
     return Caption(text, is_final)
 
 
-async def _replay(path: Path) -> AsyncIterator[Caption]:
-    """The cues of a subtitle file at their times."""
-    data = await asyncio.to_thread(path.read_bytes)
-    try:
-        cues = parse_cues(data.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise CaptionError(f"{path} is not UTF-8: {error}") from error
+async def _replay(cues: Iterable[tuple[float, str]]) -> AsyncIterator[Caption]:
+    """Cues at their times."""
     loop = asyncio.get_running_loop()
     started_s = loop.time()
     for start_s, text in cues:
         await asyncio.sleep(max(0.0, started_s + start_s - loop.time()))
         yield Caption(text, is_final=True)
+
+
+def _read_cues(path: Path) -> list[tuple[float, str]]:
+    try:
+        return parse_cues(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise CaptionError(f"{path} is not UTF-8: {error}") from error
 
 
 def parse_cues(text: str) -> list[tuple[float, str]]:
