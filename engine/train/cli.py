@@ -15,8 +15,9 @@ from engine.train.assets import fetch_recogniser, fetch_teacher
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
 HOURS, STEPS, CODEC_STEPS = 5.6, 5350, 3600
-"""Of the published model: hours the teacher speaks, decoder updates, codec updates. Without the silence around takes, which
-is cut off, the hours are those of ``docs/training/report.md``."""
+"""Of the published model: hours the teacher speaks, decoder updates, codec updates.
+
+``docs/training/report.md`` has fewer hours: there the silence around takes is cut off."""
 STAGES = "stages.jsonl"
 """How long each stage took, in ``--work``; a stage that was resumed has several lines."""
 DESCRIPTION = "Train the built-in voice from nothing, stage by stage. Stop it at any time; it goes on where it was."
