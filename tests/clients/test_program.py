@@ -1,6 +1,7 @@
 """Programs for a running server: what they tell when it fails, and how they end."""
 
 import argparse
+from pathlib import Path
 
 import pytest
 
@@ -60,14 +61,22 @@ def test_faults_are_not_hidden() -> None:
         run_program(fail(KeyboardInterrupt()))
 
 
-@pytest.mark.parametrize(
-    ("main", "arguments"),
-    [(llm.main, ["hello", "--recorded", "clients/recordings/answer.sse"]), (captions.main, ["--replay", "README.md"])],
-)
-def test_without_a_server(main: object, arguments: list[str], capsys: Output) -> None:
-    assert callable(main)
-    assert main([*arguments, "--server", NOWHERE]) == 1
+def test_an_answer_without_a_server(capsys: Output) -> None:
+    arguments = ["hello", "--recorded", "clients/recordings/answer.sse"]
+    assert llm.main([*arguments, "--server", NOWHERE]) == 1
     assert "footlights serve" in capsys.readouterr().err
+
+
+def test_captions_without_a_server(tmp_path: Path, capsys: Output) -> None:
+    cues = tmp_path / "talk.srt"
+    cues.write_text("1\n00:00:00,000 --> 00:00:01,000\nGood evening.\n", encoding="utf-8")
+    assert captions.main(["--replay", str(cues), "--server", NOWHERE]) == 1
+    assert "footlights serve" in capsys.readouterr().err
+
+
+def test_captions_that_are_none(capsys: Output) -> None:
+    assert captions.main(["--replay", "README.md", "--server", NOWHERE]) == 1
+    assert "is it an .srt or .vtt file?" in capsys.readouterr().err
 
 
 def test_a_scene_that_is_none(capsys: Output) -> None:
