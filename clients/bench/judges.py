@@ -5,7 +5,6 @@ import importlib.machinery
 import sys
 import types
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,9 @@ from numpy.typing import NDArray
 
 from clients.bench.assets import DISTILLMOS, WHISPER, require
 from clients.bench.words import WordErrors, word_errors
+from engine.train.recogniser import RATE_HZ, whisper
 
-JUDGE_RATE_HZ = 16_000
+JUDGE_RATE_HZ = RATE_HZ
 SHORTEST_S = 0.5
 """Shorter takes get silence behind them: the judges want some context."""
 IDENTITY = "whisper-base-int8-greedy/distillmos-0.9.1/words-2"
@@ -36,19 +36,11 @@ class Recogniser:
     """Whisper base (greedy, int8, one thread). Raises ``MissingError`` if it is not installed."""
 
     def __init__(self) -> None:
-        self._whisper = _load_whisper(require(WHISPER) / "whisper-base")
+        self._hear = whisper(require(WHISPER) / "whisper-base")
 
     def hear(self, sound: NDArray[np.float32]) -> str:
         """What is said in ``sound`` [N] at ``JUDGE_RATE_HZ``."""
-        segments, _ = self._whisper.transcribe(
-            sound,
-            language="en",
-            beam_size=1,
-            temperature=0.0,
-            without_timestamps=True,
-            condition_on_previous_text=False,
-        )
-        return " ".join(segment.text.strip() for segment in segments)
+        return self._hear(sound)
 
 
 class Judges:
@@ -68,12 +60,6 @@ class Judges:
         with torch.inference_mode():
             mos = float(self._distillmos(torch.from_numpy(sound)[None]))
         return Verdict(heard, word_errors(text, heard), mos)
-
-
-def _load_whisper(folder: Path) -> Any:
-    from faster_whisper import WhisperModel
-
-    return WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=1, num_workers=1)
 
 
 def _load_distillmos() -> Any:

@@ -9,7 +9,7 @@ phonemes. Whether a take is dropped follows from them when they are read (``verd
 import argparse
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from engine.train.closeness import errors, letters, sounds
 from engine.train.features import SAMPLES_PER_UNIT
 from engine.train.reading import phonemes_of
+from engine.train.recogniser import RATE_HZ, Hear, whisper
 from engine.train.verdicts import JUDGED, Verdict, judged
 
-RATE_HZ = 16_000
 WINDOW_SAMPLES = 29 * RATE_HZ
 """The recogniser's window has 30 s."""
 SHORTEST_SAMPLES = RATE_HZ
@@ -35,8 +35,6 @@ HEARD_TOGETHER = 2
 """How often a take is heard with others before it is heard alone."""
 KEPT_UNITS = 4
 """Silence kept before the first sound of a take."""
-Hear = Callable[[NDArray[np.float32]], str]
-"""What is said in samples at ``RATE_HZ``."""
 
 
 def judge(takes: Sequence[dict[str, Any]], waves: Sequence[NDArray[np.float32]], hear: Hear) -> list[Verdict]:
@@ -88,26 +86,6 @@ def windows(numbers: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int
         filled += length
     if window:
         yield window
-
-
-def whisper(folder: Path) -> Hear:
-    """Whisper (int8, greedy, one thread) from the CTranslate2 files in ``folder``."""
-    from faster_whisper import WhisperModel
-
-    model = WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=1, num_workers=1)
-
-    def hear(sound: NDArray[np.float32]) -> str:
-        segments, _ = model.transcribe(
-            sound,
-            language="en",
-            beam_size=1,
-            temperature=0.0,
-            without_timestamps=True,
-            condition_on_previous_text=False,
-        )
-        return " ".join(segment.text.strip() for segment in segments)
-
-    return hear
 
 
 def sound_of(take: dict[str, Any], audio: NDArray[np.float32], rate: int) -> NDArray[np.float32]:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from engine.codec.vocoder import SAMPLE_RATE_HZ
 from engine.train.closeness import errors, sounds
-from engine.train.judge import RATE_HZ, errors_alone, listen, windows
+from engine.train.judge import errors_alone, listen, windows
 from engine.train.reading import phonemes_of
+from engine.train.recogniser import RATE_HZ
 from engine.train.verdicts import JUDGED, Verdict, dropped, judged
 
 SAID = {
