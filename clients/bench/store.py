@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from clients.bench.judges import IDENTITY as JUDGES
 from clients.bench.takes import TOO_LONG, Reader, Take, expected_s
-from clients.bench.words import WordErrors
+from clients.bench.words import WordErrors, sound_alike
 
 BAD_WER = 0.5
 
@@ -103,7 +103,8 @@ class Reading:
             return self.failure
         if self.audio_s > TOO_LONG * self.expected_s:
             return "too_long"
-        return "wrong_words" if self.errors > BAD_WER * self.words else None
+        is_wrong = self.errors > BAD_WER * self.words and not sound_alike(self.text, self.heard)
+        return "wrong_words" if is_wrong else None
 
 
 class Store(Generic[R]):

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.text.front import explain
+from engine.train.closeness import sounds
+from engine.train.reading import phonemes_of
 
 _NOT_WORDS = re.compile(r"[^a-z' ]+")
 _FIGURES = re.compile(r"\S*\d\S*")
@@ -53,6 +55,12 @@ def word_errors(reference: str, heard: str) -> WordErrors:
     """Errors in ``heard``. Both are normalised; words written together or apart are the same."""
     expected = normalise(reference)
     return WordErrors(edit_distance(expected, normalise(heard)), len(expected))
+
+
+def sound_alike(reference: str, heard: str) -> bool:
+    """Whether both are the same sounds, however they are written: "our" and "hour" alone can be told by nobody."""
+    said = sounds(phonemes_of(reference))
+    return said != "" and sounds(phonemes_of(heard)) == said
 
 
 def edit_distance(expected: Sequence[str], heard: Sequence[str]) -> int:

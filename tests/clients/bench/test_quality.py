@@ -3,6 +3,7 @@
 import functools
 import itertools
 import wave
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ ONE, TWO, THREE = "This is number one of three.", "This one is the second one.",
 TEXTS = [ONE, TWO, THREE]
 
 
-def measure(reader: FakeReader, folder: Path, *, is_fresh: bool = False) -> tuple[list[Reading], int]:
+def measure(
+    reader: FakeReader, folder: Path, *, texts: Sequence[str] = TEXTS, is_fresh: bool = False
+) -> tuple[list[Reading], int]:
     store = Store(folder / "readings.jsonl", Reading, reader, is_fresh=is_fresh)
-    return read_all(reader, TEXTS, 1, FakeJudges(reader), store)
+    return read_all(reader, texts, 1, FakeJudges(reader), store)
 
 
 def test_figures_of_faultless_reading(tmp_path: Path) -> None:
@@ -67,6 +70,15 @@ def test_a_take_of_unusual_length_is_no_failure(length: float, tmp_path: Path) -
     reader = FakeReader(lengths={TWO: length})
     figures = summarise(reader, *measure(reader, tmp_path))
     assert figures.failed == {}
+
+
+@pytest.mark.parametrize(("heard", "failed"), [("Hour.", {}), ("Ours.", {"wrong_words": 2}), ("", {"wrong_words": 2})])
+def test_a_word_alone_may_be_written_as_another_that_sounds_the_same(
+    heard: str, failed: dict[str, int], tmp_path: Path
+) -> None:
+    figures = summarise(FakeReader(), *measure(FakeReader(says={"Our!": heard}), tmp_path, texts=["Our!"]))
+    assert figures.wer.value > 0
+    assert figures.failed == failed
 
 
 def test_half_of_the_words_wrong_is_not_yet_a_failure(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.bench.words import WordErrors, edit_distance, normalise, word_errors
+from clients.bench.words import WordErrors, edit_distance, normalise, sound_alike, word_errors
 
 WORDS = st.lists(st.sampled_from(["a", "b", "ab", "c", "cab"]), max_size=7)
 
@@ -30,6 +31,20 @@ def test_substitution_deletion_and_insertion_cost_one_each() -> None:
     assert word_errors("one two three", "oh one two three").errors == 1
     assert word_errors("one two three", "").rate == 1.0
     assert word_errors("one", "four five six").rate == 3.0
+
+
+@pytest.mark.parametrize(
+    ("text", "heard"), [("Our!", "hour."), ("Two", "To."), ("Minx", "Minks!"), ("our sun", "hour son")]
+)
+def test_homophones_sound_alike(text: str, heard: str) -> None:
+    assert sound_alike(text, heard)
+
+
+@pytest.mark.parametrize(
+    ("text", "heard"), [("Call.", "Come"), ("me?", "Yeah."), ("Turpitudes.", "Turpitude."), ("a", ""), ("...", "")]
+)
+def test_others_do_not_sound_alike(text: str, heard: str) -> None:
+    assert not sound_alike(text, heard)
 
 
 def test_nothing_to_say_is_wrong_only_if_something_was_heard() -> None:
