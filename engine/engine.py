@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from engine.context_rows import ContextRows
@@ -23,19 +22,19 @@ from engine.core import (
     Finished,
     Notice,
     Recording,
-    Revised,
     Tally,
     Utterance,
 )
+from engine.corrections import Corrections
 from engine.delivery import Delivery
 from engine.errors import (
     FootlightsError,
     RevisionError,
-    SpeechError,
     TextError,
     UnknownUtteranceError,
     UtteranceStateError,
 )
+from engine.ledger import Ledger
 from engine.loading import Parts, load_parts
 from engine.loudness import loudness_db
 from engine.pace import Pace
@@ -52,10 +51,6 @@ logger = logging.getLogger(__name__)
 
 UNDERSTUDY = Path(__file__).with_name("understudy")
 """Checkpoint that comes with the project."""
-RECALL_S = 2.0
-"""A listener may be so far behind where the scheduler sees it: a revision can still change what it has not heard."""
-REVISED_LEAD_S = 2.0
-"""An utterance whose text was revised is made no further ahead: what is thrown away by the next revision is bounded."""
 TRIAL_STEPS = 4
 """Steps after which a new engine is as fast as it will be; a restart waits for them."""
 
@@ -77,15 +72,13 @@ class Engine:
         self._make_stream = parts.make_stream
         self._scheduler = scheduler
         self._timer = timer
-        self._rows = ContextRows(parts.runner, parts.limits, parts.recall, self._begin)
         self._sequences: dict[str, Sequence] = {}
         self._outbox: list[EngineEvent] = []
-        self._ended: dict[type[EngineEvent], int] = {Finished: 0, Cancelled: 0, Failed: 0}
-        self.tally = Tally()
-        self._frames = self._steps = self._renewals = 0
-        self._compute_s = 0.0
+        self._ledger = Ledger()
         self._pace = Pace(self.info.frame_ms)
-        self._delivery = Delivery(self.info, scheduler, lambda chunk: self._outbox.append(chunk))
+        self._delivery = Delivery(self.info, scheduler, self._tell)
+        self._corrections = Corrections(self.info.sample_rate, scheduler, self._delivery, self._ledger, self._tell)
+        self._rows = ContextRows(parts.runner, parts.limits, parts.recall, self._corrections.begin)
 
     # Asked from outside
 
@@ -103,7 +96,7 @@ class Engine:
         slowest, fastest = self.info.speeds
         if not slowest <= utterance.speed <= fastest:
             told = f"this model speaks at {slowest:g} to {fastest:g}" if slowest < fastest else "this model cannot"
-            self._outbox.append(Notice(name, f"speed {utterance.speed:g}: {told}"))
+            self._tell(Notice(name, f"speed {utterance.speed:g}: {told}"))
         self._scheduler.add(name)
 
     def append_text(self, utterance_id: str, text: str) -> None:
@@ -120,7 +113,7 @@ class Engine:
         """
         sequence = self._open(utterance_id)
         with self._guard(sequence, passes=(TextError, RevisionError)):
-            self._revise(sequence, start, text, heard_ms)
+            self._corrections.revise(sequence, start, text, heard_ms)
 
     def explain(self, utterance: Utterance, text: str) -> Iterator[Explanation | None]:
         """How ``text`` would be read for ``utterance``, without speaking: some milliseconds of reading at each step.
@@ -171,22 +164,14 @@ class Engine:
 
     def stats(self) -> EngineStats:
         """Totals since the engine was made."""
-        return EngineStats(
-            open_utterances=len(self._sequences),
-            finished=self._ended[Finished],
-            cancelled=self._ended[Cancelled],
-            failed=self._ended[Failed],
-            frames=self._frames,
-            audio_s=self._delivery.samples / self.info.sample_rate,
-            compute_s=self._compute_s,
-            steps=self._steps,
-            prompt_rows=self.runner.prompt_rows,
-            memory_bytes=self.runner.nbytes
-            + self._voices.nbytes
-            + sum(sequence.tape.nbytes for sequence in self._sequences.values()),
-            tally=self.tally,
-            renewals=self._renewals,
-        )
+        memory_bytes = self.runner.nbytes + self._voices.nbytes + sum(s.tape.nbytes for s in self._sequences.values())
+        audio_s = self._delivery.samples / self.info.sample_rate
+        return self._ledger.stats(len(self._sequences), audio_s, self.runner.prompt_rows, memory_bytes)
+
+    @property
+    def tally(self) -> Tally:
+        """What was done in vain or again; cheaper than all of ``stats``."""
+        return self._ledger.tally
 
     # Voices
 
@@ -229,7 +214,10 @@ class Engine:
         if self.runner.prompt_rows == before and self._has_time(due):
             self._prefill_ahead()
         self._delivery.give_out(self._sequences.values(), self._reserve_s)
-        self._account(due, self._timer() - started_s)
+        spent_s = self._timer() - started_s
+        self._ledger.step(due, spent_s)
+        if due:
+            self._pace.note(spent_s)
         self._close_ended()
         events, self._outbox = self._outbox, []
         return events
@@ -259,14 +247,7 @@ class Engine:
         reserve_s, cost = self._reserve_s, self._pace.cost
         for sequence in list(self._sequences.values()):
             with self._guard(sequence):
-                if sequence.stream.would_restart:
-                    left = sequence.tape.restart(sequence.released)
-                    self._take_back(sequence, left)
-                    self._count(withdrawn_guesses=left is not None)
-                if sequence.stream.is_tentative:
-                    left = sequence.tape.splice(sequence.released)
-                    self._take_back(sequence, left)
-                    self._count(spliced_guesses=left is not None)
+                self._corrections.reconsider(sequence)
                 sequence.stream.situate(self._scheduler.lead_s(sequence.name), reserve_s, cost)
 
     @property
@@ -291,7 +272,7 @@ class Engine:
         """Renew contexts that are full; returns those that still are open."""
         for sequence in due:
             with self._guard(sequence):
-                self._renewals += self._rows.renew(sequence)
+                self._ledger.renewals += self._rows.renew(sequence)
         return [s for s in due if self._is_open(s)]
 
     def _prefill(self, due: list[Sequence]) -> list[Sequence]:
@@ -318,7 +299,7 @@ class Engine:
         """Prefill such rows for one utterance, so that fewer are left when its turn is begun."""
         for sequence in self._for_ahead()[:1]:
             with self._guard(sequence):
-                self._renewals += self._rows.renew(sequence)
+                self._ledger.renewals += self._rows.renew(sequence)
                 self._rows.go_ahead(sequence)
 
     def _decode(self, decoding: list[Sequence]) -> list[tuple[Sequence, Spoken]]:
@@ -326,7 +307,7 @@ class Engine:
         guides, spoken = list[Guide](), list[tuple[Sequence, Spoken]]()
         for sequence in decoding:
             with self._guard(sequence):
-                self._begin(sequence)
+                self._corrections.begin(sequence)
                 guides.append(sequence.stream.guide())
         decoding = [s for s in decoding if self._is_open(s)]
         frames = self.runner.decode_step([s.track for s in decoding], guides)
@@ -338,11 +319,11 @@ class Engine:
                 news = sequence.stream.accept(frame)
                 sequence.tape.end(Made(guide, frame, sequence.track.pending, news))
                 sequence.frames += len(news.frames)
-                self._frames += len(news.frames)
+                self._ledger.frames += len(news.frames)
                 if news.fault is None:
                     spoken.append((sequence, news))
                 else:
-                    self._retry(sequence, news.fault)
+                    self._corrections.retry(sequence, news.fault)
         return spoken
 
     def _vocode(self, spoken: list[tuple[Sequence, Spoken]]) -> None:
@@ -356,74 +337,12 @@ class Engine:
                     raise samples
                 sequence.tape.hear(loudness_db(samples, len(news.frames)))
                 if self._delivery.is_mute(sequence, samples, news.most_silent_ms):
-                    self._retry(sequence, Fault.MUTE)
+                    self._corrections.retry(sequence, Fault.MUTE)
                     continue
                 if news.ends_at is not None:
                     samples = self._delivery.died_away(samples, news)
                 if len(samples) or news.words:
                     self._delivery.take(sequence, AudioChunk(sequence.name, sequence.samples, samples, news.words))
-
-    def _begin(self, sequence: Sequence) -> None:
-        """Note where an utterance stands before something is done for it."""
-        unheard_s = self._scheduler.lead_s(sequence.name) + RECALL_S
-        heard = sequence.samples - int(unheard_s * self.info.sample_rate)
-        sequence.tape.begin(sequence.samples, max(sequence.heard, heard))
-
-    def _revise(self, sequence: Sequence, start: int, text: str, heard_ms: float) -> None:
-        sequence.heard = max(sequence.heard, math.ceil(heard_ms * self.info.sample_rate / 1000))
-        rewound = sequence.tape.revise(start, text, sequence.heard)
-        self._take_back(sequence, rewound.left)
-        self._scheduler.limit_lead(sequence.name, REVISED_LEAD_S)
-        self._delivery.release(sequence)
-        at = sequence.samples
-        self._outbox.append(Revised(sequence.name, start, rewound.kept_to, rewound.resumes_at, at))
-        if rewound.words:
-            self._outbox.append(AudioChunk(sequence.name, at, np.zeros(0, np.float32), rewound.words))
-        self._count(revisions=1)
-
-    def _take_back(self, sequence: Sequence, left: tuple[int, int] | None) -> None:
-        """Count what was undone: the samples that are left, and the frames taken back."""
-        if left is None:
-            return
-        samples, frames = left
-        self._delivery.take_back(sequence, samples, frames)
-        self._frames -= frames
-        self._count(discarded_frames=frames)
-
-    def _count(self, **more: int) -> None:
-        self.tally = replace(self.tally, **{name: getattr(self.tally, name) + n for name, n in more.items()})
-
-    def _retry(self, sequence: Sequence, fault: Fault) -> None:
-        """Make what was no speech again with other random numbers: the whole turn if nothing of it was given out,
-        otherwise what was not; then listeners are told what they have heard.
-
-        Raises ``SpeechError`` where that did not help: part of the text was not spoken.
-        """
-        self._count(**{"runaways" if fault is Fault.RUNAWAY else "duds": 1})
-        if sequence.retries_left == 0:
-            raise SpeechError(f"the model {fault.value}")
-        released = sequence.released
-        restarted = sequence.tape.restart(released)
-        self._take_back(sequence, restarted or sequence.tape.retreat(released))
-        sequence.retries_left -= 1
-        sequence.retries += 1
-        self._count(retries=1)
-        sequence.track.sampler.reseed(sequence.seed, sequence.retries)
-        # A turn that ended too soon and goes on after all was heard without a fault.
-        if restarted is None and released and fault is not Fault.SHORT:
-            sequence.stream.pardon()
-            self._count(heard_faults=1)
-            at_s = released / self.info.sample_rate
-            told = f"before second {at_s:.1f} the model {fault.value}; speech goes on from there"
-            self._outbox.append(Notice(sequence.name, told))
-
-    def _account(self, served: list[Sequence], compute_s: float) -> None:
-        self._steps += 1
-        self._compute_s += compute_s
-        if served:
-            self._pace.note(compute_s)
-        for sequence in served:
-            sequence.compute_s += compute_s / len(served)
 
     def _close_ended(self) -> None:
         """End utterances that have said all."""
@@ -468,7 +387,10 @@ class Engine:
         del self._sequences[sequence.name]
         self._scheduler.remove(sequence.name)
         self.runner.close(sequence.track)
-        self._ended[type(event)] += 1
+        self._ledger.end(event)
+        self._tell(event)
+
+    def _tell(self, event: EngineEvent) -> None:
         self._outbox.append(event)
 
 

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.core import AudioChunk, EngineEvent, Finished, Revised, SamplingParams, Utterance, WordTiming
-from engine.engine import REVISED_LEAD_S
+from engine.corrections import REVISED_LEAD_S
 from engine.errors import RevisionError, StructuralTokenError, UnknownUtteranceError, UtteranceStateError
 from engine.loading import ContextLimits
 from engine.rewind import MOST_SNAPSHOTS, SNAPSHOT_ENTRIES
