@@ -19,7 +19,8 @@ from engine.quant.modules import prepare
 from engine.quant.scheme import Scheme
 from engine.recall import Recalled
 from engine.runner import Runner
-from engine.streams.aligned import AlignedSettings, AlignedStream
+from engine.streams.aligned import AlignedStream
+from engine.streams.aligned_symbols import AlignedSettings
 from engine.streams.base import SpokenTurn, TextStream
 from engine.streams.guesses import Guessing
 from engine.streams.turn_speech import AlignedTurn, GuessedTurn, TurnSettings, TurnSpeech

@@ -14,7 +14,8 @@ from typing import Protocol
 
 from engine.core import WordTiming
 from engine.sampler import TrailingClick
-from engine.streams.aligned import AlignedSettings, AlignedStream
+from engine.streams.aligned import AlignedStream
+from engine.streams.aligned_symbols import AlignedSettings
 from engine.streams.base import Fault, Frame, Guide, Spoken
 from engine.streams.guards import GuardSettings, Repetition
 from engine.text.words import Boundary, Kind, SpokenWord

@@ -40,7 +40,8 @@ from engine.model.decoder import Decoder
 from engine.recall import Recalled
 from engine.runner import Runner
 from engine.scheduler import Scheduler
-from engine.streams.aligned import AlignedSettings, AlignedStream
+from engine.streams.aligned import AlignedStream
+from engine.streams.aligned_symbols import AlignedSettings
 from engine.streams.base import SpokenTurn, TextStream
 from engine.streams.guards import GuardSettings
 from engine.streams.guesses import Guessing

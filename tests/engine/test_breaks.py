@@ -2,7 +2,8 @@
 
 import pytest
 
-from engine.streams.aligned import SILENCE, AlignedSettings, AlignedStream
+from engine.streams.aligned import AlignedStream
+from engine.streams.aligned_symbols import SILENCE, AlignedSettings
 from engine.streams.base import Demand, Frame
 from engine.text.words import Boundary, Kind, SpokenWord
 
@@ -50,4 +51,4 @@ def test_what_comes_after_is_hidden_while_it_rests() -> None:
     window = stream.guide().window
     assert window is not None
     assert SILENCE in window.symbols
-    assert stream._ids["b"] not in window.symbols
+    assert stream._text.alphabet.ids["b"] not in window.symbols

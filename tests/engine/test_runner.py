@@ -15,7 +15,8 @@ from engine.core import SamplingParams
 from engine.errors import StateError
 from engine.model.decoder import Decoder, initialise
 from engine.runner import NotFiniteError, Runner, Track
-from engine.streams.aligned import AlignedSettings, AlignedStream
+from engine.streams.aligned import AlignedStream
+from engine.streams.aligned_symbols import AlignedSettings
 from engine.streams.base import Demand, Frame, Guide
 from engine.text.words import Boundary, SpokenWord
 from engine.voices.book import ReadyVoice, VoicePrefix

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.core import WordTiming
-from engine.streams.aligned import SILENCE, AlignedSettings, AlignedStream
+from engine.streams.aligned import AlignedStream
+from engine.streams.aligned_symbols import SILENCE, AlignedSettings
 from engine.streams.base import Demand, Frame, Guide
 from engine.streams.guesses import Guessing
 from engine.streams.turn_speech import AlignedTurn, GuessedTurn, TurnSettings

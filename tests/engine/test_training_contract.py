@@ -10,7 +10,8 @@ from tokenizers import Tokenizer
 
 from engine.config import ModelConfig
 from engine.prompt import PromptBuilder
-from engine.streams.aligned import AlignedSettings, AlignedStream
+from engine.streams.aligned import AlignedStream
+from engine.streams.aligned_symbols import AlignedSettings
 from engine.streams.base import Demand, Frame
 from engine.streams.turn_speech import AlignedTurn
 from engine.text.words import Boundary, SpokenWord
