@@ -19,7 +19,6 @@ from rich.table import Table
 from clients.bench import decode, report, sentences
 from clients.bench.judges import Judges
 from clients.bench.online import THIRD_WORD, token_of_word, tokens
-from clients.bench.run import picture
 from clients.bench.spread import Estimate, mean, percentiles, ratio
 from clients.bench.timeline import PREBUFFER_S, Arrival, Timeline, replay
 from clients.bench.words import WordErrors
@@ -227,7 +226,7 @@ def chunking(arguments: argparse.Namespace) -> None:
     outcomes = [Outcome.of(arm, spoken[arm.name]) for arm in ARMS]
     console.print(table(outcomes))
     out: Path = arguments.out / f"chunking-{checkpoint}"
-    picture(console, out / "chunking.png", lambda plots, path: plots.chunking_plot(outcomes, path))
+    report.picture(console, out / "chunking.png", lambda plots, path: plots.chunking_plot(outcomes, path))
     report.finish(
         report.json_line("chunking", where, settings, {"arms": [outcome.as_json() for outcome in outcomes]}),
         out / "chunking.json",

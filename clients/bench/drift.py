@@ -18,7 +18,6 @@ from rich.table import Table
 from clients.bench import decode, report, sentences
 from clients.bench.chunking import ThreadClock
 from clients.bench.judges import Judges
-from clients.bench.run import picture
 from clients.bench.speakers import SpeakerJudge, Vector, likeness
 from clients.bench.spread import Estimate, mean, ratio
 from clients.bench.takes import expected_s
@@ -279,7 +278,7 @@ def drift(arguments: argparse.Namespace) -> None:
     result = Drift.of(speech, lines, rounds)
     console.print(table(result))
     out: Path = arguments.out / f"drift-{checkpoint}-{parts.info.text_stream}"
-    picture(console, out / "drift.png", lambda plots, path: plots.drift_plot(lines, path))
+    report.picture(console, out / "drift.png", lambda plots, path: plots.drift_plot(lines, path))
     report.finish(report.json_line("drift", where, settings, result.as_json()), out / "drift.json")
 
 

@@ -1,9 +1,11 @@
-"""Figures for people (tables) and for programs (one JSON line, last)."""
+"""Figures for people (tables, pictures) and for programs (one JSON line, last)."""
 
+import importlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 
 from rich.console import Console
 from rich.markup import escape
@@ -54,6 +56,16 @@ def finish(line: str, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(line + "\n", encoding="utf-8")
     print(line, flush=True)
+
+
+def picture(console: Console, path: Path, draw: Callable[[ModuleType, Path], None]) -> None:
+    """What ``draw(plots, path)`` draws, if there is something to draw with."""
+    try:
+        draw(importlib.import_module("clients.bench.plots"), path)
+    except ModuleNotFoundError as error:
+        console.print(f"no picture: it needs {error.name}; install it with: pip install {error.name}")
+    else:
+        console.print(f"picture: {path}", highlight=False)
 
 
 def quality_table(qualities: Sequence[Quality]) -> Table:

@@ -1,13 +1,9 @@
 """What the subcommands do: measure with a progress bar, print tables, keep the JSON line and a picture."""
 
 import argparse
-import importlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import ModuleType
-
-from rich.console import Console
 
 from clients.bench import decode, online, report, sentences
 from clients.bench.judges import Judges
@@ -76,7 +72,7 @@ async def speed(arguments: argparse.Namespace) -> None:
         crowds = await _crowds(url, arguments)
         console.print(report.crowd_table(crowds))
     out = arguments.out / (f"speed-{checkpoint}" if checkpoint else "speed-server")
-    picture(console, out / "speed.png", lambda plots, path: plots.speed_plot(speeds, latencies, crowds, path))
+    report.picture(console, out / "speed.png", lambda plots, path: plots.speed_plot(speeds, latencies, crowds, path))
     results = {
         "frame_ms": speeds[0].frame_ms if speeds else None,
         "decode": [speed.as_json() for speed in speeds],
@@ -147,7 +143,7 @@ def _read_and_report(
     if any(measured.reused for measured in qualities):
         counts = ", ".join(f"{measured.reused} of {measured.reader}" for measured in qualities if measured.reused)
         console.print(f"from earlier runs, with their speed: {counts} (--fresh measures anew)", highlight=False)
-    picture(console, out / f"{benchmark}.png", lambda plots, path: plots.quality_plot(qualities, path))
+    report.picture(console, out / f"{benchmark}.png", lambda plots, path: plots.quality_plot(qualities, path))
     results = {
         "readers": {measured.reader: measured.as_json() for measured in qualities},
         "wer_above_teacher": above.as_json() if above else None,
@@ -184,13 +180,3 @@ async def _server(arguments: argparse.Namespace) -> AsyncIterator[str]:
         return
     async with online.server_for(arguments.model, arguments.text_stream) as url:
         yield url
-
-
-def picture(console: Console, path: Path, draw: Callable[[ModuleType, Path], None]) -> None:
-    """What ``draw(plots, path)`` draws, if there is something to draw with."""
-    try:
-        draw(importlib.import_module("clients.bench.plots"), path)
-    except ModuleNotFoundError as error:
-        console.print(f"no picture: it needs {error.name}; install it with: pip install {error.name}")
-    else:
-        console.print(f"picture: {path}", highlight=False)

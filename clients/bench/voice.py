@@ -19,7 +19,6 @@ from clients.bench.kept import KeptReader
 from clients.bench.peers import KokoroReader
 from clients.bench.pieces import PiecesReader
 from clients.bench.proof import Instruments, Measured, Row, measure, voices_alike
-from clients.bench.run import picture
 from clients.bench.sound import Sound
 from clients.bench.speakers import SpeakerJudge, voices_apart
 from clients.bench.store import Reading, Store
@@ -172,11 +171,11 @@ def _pictures(
     }
     names = [reader.name for reader in shown]
     pair = (readers.teacher.name, readers.model.name)
-    picture(
+    report.picture(
         console,
         folder / "voice-spectrograms.png",
         lambda _, path: voice_plots.spectrograms({name: takes[name, voices[0]] for name in names}, text, path),
     )
     contours = {voice: {name: takes[name, voice] for name in pair} for voice in voices}
-    picture(console, folder / "voice-pitch.png", lambda _, path: voice_plots.contours(contours, text, path))
-    picture(console, folder / "voice-manner.png", lambda _, path: voice_plots.manner(measured[:2], voices, path))
+    report.picture(console, folder / "voice-pitch.png", lambda _, path: voice_plots.contours(contours, text, path))
+    report.picture(console, folder / "voice-manner.png", lambda _, path: voice_plots.manner(measured[:2], voices, path))

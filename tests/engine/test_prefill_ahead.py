@@ -18,6 +18,7 @@ from engine.prompt import PromptBuilder, load_tokenizer
 from engine.rewind import Prompt
 from engine.runner import Runner, Track
 from engine.streams.base import Guide
+from engine.streams.turns import TurnStream
 from engine.train.recipe import ALPHABET, build_tokenizer, model_config
 from engine.voices.book import ReadyVoice
 from tests.engine.doubles import VOICES, SumCodec, stage
@@ -113,7 +114,8 @@ class TestSpeech:
         plain, _ = spoken([TEXT])
         listener = Listener(stage(is_aligned=False))
         stream = listener.stage.engine._sequences["u"].stream
-        ahead = getattr(stream, "_ahead")  # noqa: B009 - only turns have it
+        assert isinstance(stream, TurnStream)
+        ahead = stream._ahead
         settle = ahead._settle
         monkeypatch.setattr(ahead, "_settle", lambda *given: (*settle(*given), 20))
         for word in TEXT.split(" "):
