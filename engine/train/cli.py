@@ -10,8 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import FootlightsError
+from engine.codec.understudy import UnderstudyCodec
+from engine.config import ModelConfig
+from engine.config.model import CONFIG_FILE
+from engine.errors import ConfigError, FootlightsError
 from engine.train.assets import fetch_recogniser, fetch_teacher
+from engine.train.recipe import model_config
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
 HOURS, STEPS, CODEC_STEPS = 5.6, 5350, 3600
@@ -25,7 +29,9 @@ EXAMPLES = """\
 examples:
   footlights train                                  everything, with the defaults of the published model
   footlights train --hours 0.2 --steps 30           a quick pass through every stage, to see that it works
-  footlights train --steps 4000                     train an earlier run further
+  footlights train --steps 8000                     train an earlier run further
+  footlights train --start engine/understudy --hours 2 --seed 2 --steps 500 --work runs/more
+                                                    train the published model on, with two more hours
   footlights train --size 384 --work runs/large     a larger model
 
 Stages: teacher (Kokoro-82M reads sentences), judge (Whisper marks takes that the teacher got wrong: nothing is learned
@@ -47,7 +53,8 @@ class Stage:
 def stages(args: argparse.Namespace, model: Path) -> Iterator[Stage]:
     """The recipe in order; a stage whose result exists and cannot grow is left out."""
     work: Path = args.work
-    speech, quantiser = work / "speech", work / "quantiser.safetensors"
+    speech, codec = work / "speech", (args.start or work / "codec") / "codec.safetensors"
+    quantiser = codec if args.start else work / "quantiser.safetensors"
     features = [work / "features", *args.features]
     teacher = ["--model", model, "--voices", model.parent, "--sentences", SENTENCES, "--out", speech]
     if args.wordnet:
@@ -63,14 +70,23 @@ def stages(args: argparse.Namespace, model: Path) -> Iterator[Stage]:
     if not quantiser.exists():
         yield _stage("codebooks", "fit_codec", "--features", *features, "--out", quantiser)
     shared = ["--features", *features, "--quantiser", quantiser, "--seed", args.seed]
-    yield _stage("codec", "codec_decoder", *shared, "--out", work / "codec", "--steps", args.codec_steps)
+    start = ["--start", args.start] if args.start else []
+    if not args.start:
+        yield _stage("codec", "codec_decoder", *shared, "--out", work / "codec", "--steps", args.codec_steps)
     size = ["--hidden", args.size, "--layers", args.layers]
-    yield _stage("decoder", "loop", *shared, "--out", work / "decoder", "--steps", args.steps, *size)
-    trained = ["--training", work / "decoder" / "training.pt", "--codec", work / "codec" / "codec.safetensors"]
+    yield _stage("decoder", "loop", *shared, "--out", work / "decoder", "--steps", args.steps, *start, *size)
+    trained = ["--training", work / "decoder" / "training.pt", "--codec", codec]
     yield _stage("export", "export", *trained, "--out", args.out, *size)
     logs = ["--decoder-log", work / "decoder" / "log.jsonl", "--codec-log", work / "codec" / "log.jsonl"]
     made = ["--features", *features, "--quantiser", quantiser, *trained[:2], *logs, "--stages", work / STAGES]
     yield _stage("report", "report", *made, "--out", work / "report", *size)
+
+
+def check_start(folder: Path, size: int, layers: int) -> None:
+    """Raises ``ConfigError`` or ``WeightsError`` where a run of this ``size`` cannot begin from ``folder``."""
+    if ModelConfig.from_file(folder / CONFIG_FILE) != model_config(size, layers):
+        raise ConfigError(f"{folder} is not an understudy of --size {size} --layers {layers}")
+    UnderstudyCodec.load(folder / "codec.safetensors")
 
 
 def _stage(name: str, module: str, *arguments: object) -> Stage:
@@ -95,6 +111,9 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--no-judge", dest="judge", action="store_false", help="learn from all takes, also those the teacher got wrong"
     )
+    parser.add_argument(
+        "--start", type=Path, metavar="FOLDER", help="train this checkpoint's decoder on; its codec stays as it is"
+    )
     parser.add_argument("--size", type=int, default=256, help="hidden size, the size dial (%(default)s)")
     parser.add_argument("--layers", type=int, default=8, help="backbone layers (%(default)s)")
     parser.add_argument("--steps", type=int, default=STEPS, help="decoder updates (%(default)s)")
@@ -109,6 +128,8 @@ def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     environment = os.environ | {"OMP_NUM_THREADS": str(args.threads), "MKL_NUM_THREADS": str(args.threads)}
     try:
+        if args.start is not None:
+            check_start(args.start, args.size, args.layers)
         model = fetch_teacher(args.work / "teacher") if args.hours > 0 else args.work
         if args.hours > 0 and args.judge:
             fetch_recogniser(args.work / "recogniser")

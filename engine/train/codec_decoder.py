@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from engine.codec.understudy import CODEBOOK_STREAMS, FeatureDecoder, UnderstudyCodec
@@ -93,7 +93,7 @@ class CodecTrainer:
         self.args = args
         torch.manual_seed(args.seed)
         self.rng = np.random.default_rng(args.seed)
-        quantiser = Quantiser.from_state_dict(load_file(args.quantiser))
+        quantiser = Quantiser.load(args.quantiser)
         self.codec = UnderstudyCodec()
         for name, table in analysis_tables().items():
             self.codec.vocoder.get_buffer(name).copy_(table)

@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from engine.train.features import load_takes
 from engine.train.quantiser import Quantiser, fit
@@ -34,7 +34,7 @@ def main() -> None:
         features.append(takes[i].features)
         frames += len(takes[i].features) // 8
     print(f"fitting on {len(features)} takes, {frames} frames", flush=True)
-    start = None if args.start is None else Quantiser.from_state_dict(load_file(args.start))
+    start = None if args.start is None else Quantiser.load(args.start)
     quantiser = fit(features, iterations=args.iterations, start=start)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     save_file(quantiser.state_dict(), args.out)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 
+from engine.config import ModelConfig
 from engine.model.decoder import Decoder, initialise
 from engine.train.data import CodedTake, ExampleBuilder, Sampler, encode_take, vary
 from engine.train.features import UNITS_PER_HOUR, Take, load_takes
@@ -17,6 +17,7 @@ from engine.train.loss import compute_losses
 from engine.train.quantiser import Quantiser
 from engine.train.recipe import build_tokenizer, model_config
 from engine.train.texts import is_held_out
+from engine.weights import load_decoder
 
 
 def initialise_from_codebooks(decoder: Decoder, quantiser: Quantiser, seed: int) -> None:
@@ -41,6 +42,21 @@ def initialise_from_codebooks(decoder: Decoder, quantiser: Quantiser, seed: int)
         decoder.main_head.weight[:size] = table(books[0], hidden**-0.5)
         for head, book in zip(decoder.tower.heads, books[1:], strict=True):
             head.get_parameter("weight").copy_(table(book, hidden**-0.5))
+
+
+def untrained(config: ModelConfig, quantiser: Quantiser, seed: int) -> Decoder:
+    """A decoder that has learned nothing but the geometry of the codec."""
+    decoder = Decoder(config)
+    initialise(decoder, seed)
+    initialise_from_codebooks(decoder, quantiser, seed)
+    return decoder
+
+
+def started(config: ModelConfig, folder: Path) -> Decoder:
+    """The decoder of a checkpoint of that ``config``, to be trained on. Raises ``WeightsError``."""
+    decoder = Decoder(config)
+    decoder.load_state_dict(load_decoder(folder)[0].state_dict())
+    return decoder
 
 
 def optimisers(decoder: Decoder, lr: float) -> list[torch.optim.Optimizer]:
@@ -73,11 +89,12 @@ class Trainer:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
-        self.quantiser = Quantiser.from_state_dict(load_file(args.quantiser))
+        self.quantiser = Quantiser.load(args.quantiser)
         self.config = model_config(args.hidden, args.layers)
-        self.decoder = Decoder(self.config)
-        initialise(self.decoder, args.seed)
-        initialise_from_codebooks(self.decoder, self.quantiser, args.seed)
+        if args.start is not None:
+            self.decoder = started(self.config, args.start)
+        else:
+            self.decoder = untrained(self.config, self.quantiser, args.seed)
         self.optimisers = optimisers(self.decoder, args.lr)
         self.average = {name: p.detach().clone() for name, p in self.decoder.named_parameters()}
         self.step = 0
@@ -196,6 +213,7 @@ def main() -> None:
     parser.add_argument("--features", type=Path, nargs="+", required=True, help="folders written by features.py")
     parser.add_argument("--quantiser", type=Path, required=True, help="written by fit_codec.py")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--start", type=Path, metavar="FOLDER", help="a checkpoint whose decoder is trained on")
     parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--rows", type=int, default=3000, help="rows in a batch")
     parser.add_argument("--lr", type=float, default=2e-3)

@@ -7,10 +7,12 @@ spectrum. The vectors keep their meaning, so a decoder can be taught by distance
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file
 
 from engine.codec.understudy import CODEBOOK_SIZE, CODEBOOK_STREAMS, NUM_COMPONENTS, SOURCE_WEIGHTS
 from engine.codec.vocoder import NUM_CEPSTRA, SUBFRAMES_PER_FRAME
@@ -49,20 +51,22 @@ class Quantiser:
         return torch.stack(codes, dim=1), targets
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """Flat tensors, names as in ``codec.safetensors``."""
+        """Flat tensors, as ``load`` reads them from a file."""
         flat = {f"quantiser.{i}.codebook": codebook for i, codebook in enumerate(self.codebooks)}
         for name in self.mean:
             flat[f"{name}.mean"], flat[f"{name}.components"] = self.mean[name], self.components[name]
         return flat
 
     @classmethod
-    def from_state_dict(cls, flat: dict[str, torch.Tensor]) -> "Quantiser":
-        """The inverse of ``state_dict``; further tensors are ignored."""
-        streams = tuple(NUM_COMPONENTS)
+    def load(cls, path: Path) -> "Quantiser":
+        """What ``fit_codec`` wrote, or that of a codec (``codec.safetensors``), whose codebooks were rounded."""
+        flat = load_file(path)
+        is_codec = "features.codebook_0" in flat
+        book, part = ("features.codebook_{}", "features.{}_{}") if is_codec else ("quantiser.{}.codebook", "{}.{}")
         return cls(
-            {name: flat[f"{name}.mean"].float() for name in streams},
-            {name: flat[f"{name}.components"].float() for name in streams},
-            [flat[f"quantiser.{i}.codebook"].float() for i in range(len(CODEBOOK_STREAMS))],
+            {name: flat[part.format(name, "mean")].float() for name in NUM_COMPONENTS},
+            {name: flat[part.format(name, "components")].float() for name in NUM_COMPONENTS},
+            [flat[book.format(i)].float() for i in range(len(CODEBOOK_STREAMS))],
         )
 
 

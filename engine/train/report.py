@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file
 
 from engine.model.decoder import Decoder
 from engine.train import curves
@@ -86,7 +85,7 @@ def trained_decoder(args: argparse.Namespace) -> Decoder:
 
 def held_out_batches(args: argparse.Namespace) -> list[Batch]:
     """Some batches of speech that was held out, text beside the audio."""
-    quantiser = Quantiser.from_state_dict(load_file(args.quantiser))
+    quantiser = Quantiser.load(args.quantiser)
     config = model_config(args.hidden, args.layers)
     takes = (take for folder in args.features for take in load_takes(folder))
     held = [encode_take(take, quantiser) for take in takes if is_held_out(take.text)]

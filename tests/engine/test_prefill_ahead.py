@@ -117,6 +117,7 @@ class TestSpeech:
         assert isinstance(stream, TurnStream)
         ahead = stream._ahead
         settle = ahead._settle
+        assert settle is not None
         monkeypatch.setattr(ahead, "_settle", lambda *given: (*settle(*given), 20))
         for word in TEXT.split(" "):
             listener.append(word + " ")

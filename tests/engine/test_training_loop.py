@@ -1,0 +1,113 @@
+"""Training the decoder: stopped and gone on with, from nothing and from a checkpoint."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from engine.codec.understudy import UnderstudyCodec
+from engine.model.decoder import Decoder, initialise
+from engine.train import cli, loop
+from engine.train.codec_decoder import export, install_quantiser
+from engine.train.quantiser import Quantiser
+from engine.train.recipe import model_config
+from engine.weights import load_decoder, save_decoder
+from tests.engine.training_run import HIDDEN, LAYERS, make_run
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory, work: Path) -> Path:
+    """A checkpoint on the run's codebooks."""
+    folder = tmp_path_factory.mktemp("published")
+    decoder = Decoder(model_config(HIDDEN, LAYERS))
+    initialise(decoder, 2)
+    save_decoder(folder, decoder, decoder.config)
+    codec = UnderstudyCodec(width=32, blocks=1)
+    install_quantiser(codec.features, Quantiser.load(work / "quantiser.safetensors"))
+    export(codec, folder / "codec.safetensors")
+    return folder
+
+
+def train(monkeypatch: pytest.MonkeyPatch, work: Path, out: Path, *more: str) -> None:
+    size = ["--hidden", str(HIDDEN), "--layers", str(LAYERS), "--rows", "60", "--variants", "1", "--log-every", "1"]
+    given = ["--features", str(work / "features"), "--quantiser", str(work / "quantiser.safetensors")]
+    monkeypatch.setattr(sys, "argv", ["loop", *given, "--out", str(out), *size, *more])
+    loop.main()
+
+
+def test_a_run_that_was_stopped_goes_on(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(monkeypatch, work, tmp_path, "--steps", "1")
+    first = torch.load(tmp_path / "training.pt", weights_only=True)
+    train(monkeypatch, work, tmp_path, "--steps", "2")
+    second = torch.load(tmp_path / "training.pt", weights_only=True)
+    assert (first["step"], second["step"]) == (1, 2)
+    assert any(not torch.equal(first["decoder"][name], second["decoder"][name]) for name in first["decoder"])
+    log = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [entry["step"] for entry in log] == [1, 2]
+    assert all(entry["validation"]["main"] > 0 for entry in log)
+    train(monkeypatch, work, tmp_path, "--steps", "2")
+    assert torch.load(tmp_path / "training.pt", weights_only=True)["step"] == 2
+
+
+def test_a_run_begins_from_a_checkpoint(
+    work: Path, published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(monkeypatch, work, tmp_path, "--steps", "0", "--start", str(published))
+    state = torch.load(tmp_path / "training.pt", weights_only=True)
+    theirs = load_decoder(published)[0].state_dict()
+    assert state["step"] == 0
+    assert state["decoder"].keys() == theirs.keys()
+    assert all(torch.equal(state["decoder"][name], theirs[name]) for name in theirs)
+    train(monkeypatch, work, tmp_path, "--steps", "1", "--start", str(published))
+    state = torch.load(tmp_path / "training.pt", weights_only=True)
+    assert any(not torch.equal(state["decoder"][name], theirs[name]) for name in theirs)
+    decoder = load_decoder(published)[0]
+    assert all(torch.equal(decoder.state_dict()[name], theirs[name]) for name in theirs), "the checkpoint was changed"
+
+
+def test_codebooks_are_read_from_a_codec(work: Path, published: Path) -> None:
+    fitted, found = Quantiser.load(work / "quantiser.safetensors"), Quantiser.load(published / "codec.safetensors")
+    for one, other in zip(fitted.codebooks, found.codebooks, strict=True):
+        torch.testing.assert_close(one, other, rtol=2**-8, atol=0)
+    for name in ("spectrum", "source"):
+        assert torch.equal(fitted.mean[name], found.mean[name])
+        assert torch.equal(fitted.components[name], found.components[name])
+
+
+class TestRecipe:
+    def args(self, *given: str) -> argparse.Namespace:
+        return cli.parser().parse_args([*given, "--size", str(HIDDEN), "--layers", str(LAYERS)])
+
+    def test_a_started_run_keeps_the_codec(self, published: Path, tmp_path: Path) -> None:
+        args = self.args("--work", str(tmp_path), "--start", str(published), "--no-judge")
+        stages = {stage.name: " ".join(stage.arguments) for stage in cli.stages(args, tmp_path)}
+        assert list(stages) == ["teacher", "analyse", "decoder", "export", "report"]
+        codec = published / "codec.safetensors"
+        assert f"--quantiser {codec} " in stages["decoder"]
+        assert f"--start {published} " in stages["decoder"]
+        assert f"--codec {codec} " in stages["export"]
+        assert f"--quantiser {codec} " in stages["report"]
+
+    @pytest.mark.parametrize("damage", ["size", "config", "codec"])
+    def test_a_start_that_does_not_fit_is_refused_before_any_work(
+        self, published: Path, tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        folder = tmp_path / "start"
+        folder.mkdir()
+        for path in published.iterdir():
+            (folder / path.name).write_bytes(path.read_bytes())
+        size = "256" if damage == "size" else str(HIDDEN)
+        if damage != "size":
+            (folder / f"{damage}.{'json' if damage == 'config' else 'safetensors'}").write_text("nothing")
+        given = ["--work", str(tmp_path / "work"), "--start", str(folder), "--size", size, "--layers", str(LAYERS)]
+        assert cli.main(given) == 1
+        assert ("--size 256" if damage == "size" else damage) in capsys.readouterr().err
+        assert not (tmp_path / "work").exists()
