@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from clients.bench.decode import source_hash
 from clients.bench.takes import Reader, Take
 from engine.codec.post_filter import sharpen
-from engine.codec.understudy import CODEBOOK_STREAMS, NUM_COMPONENTS, UnderstudyCodec
+from engine.codec.understudy import UnderstudyCodec
 from engine.codec.vocoder import SAMPLE_RATE_HZ, SUBFRAMES_PER_FRAME
 from engine.train.quantiser import Quantiser
 
@@ -60,12 +60,7 @@ class CodecReader(_StageReader):
 
     def __init__(self, teacher: Reader, codec: UnderstudyCodec, checkpoint: str) -> None:
         super().__init__(teacher, codec, checkpoint)
-        tables = codec.features
-        self._quantiser = Quantiser(
-            {stream: tables.get_buffer(f"{stream}_mean") for stream in NUM_COMPONENTS},
-            {stream: tables.get_buffer(f"{stream}_components") for stream in NUM_COMPONENTS},
-            [tables.get_buffer(f"codebook_{i}") for i in range(len(CODEBOOK_STREAMS))],
-        )
+        self._quantiser = Quantiser.of(codec)
 
     def read(self, text: str, voice: str, seed: int) -> Take:
         """See `Reader`."""

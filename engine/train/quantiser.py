@@ -14,7 +14,13 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 
-from engine.codec.understudy import CODEBOOK_SIZE, CODEBOOK_STREAMS, NUM_COMPONENTS, SOURCE_WEIGHTS
+from engine.codec.understudy import (
+    CODEBOOK_SIZE,
+    CODEBOOK_STREAMS,
+    NUM_COMPONENTS,
+    SOURCE_WEIGHTS,
+    UnderstudyCodec,
+)
 from engine.codec.vocoder import NUM_CEPSTRA, SUBFRAMES_PER_FRAME
 
 
@@ -61,12 +67,22 @@ class Quantiser:
     def load(cls, path: Path) -> "Quantiser":
         """What ``fit_codec`` wrote, or that of a codec (``codec.safetensors``), whose codebooks were rounded."""
         flat = load_file(path)
-        is_codec = "features.codebook_0" in flat
-        book, part = ("features.codebook_{}", "features.{}_{}") if is_codec else ("quantiser.{}.codebook", "{}.{}")
+        if "quantiser.0.codebook" not in flat:
+            return cls.of(UnderstudyCodec.load(path))
         return cls(
-            {name: flat[part.format(name, "mean")].float() for name in NUM_COMPONENTS},
-            {name: flat[part.format(name, "components")].float() for name in NUM_COMPONENTS},
-            [flat[book.format(i)].float() for i in range(len(CODEBOOK_STREAMS))],
+            {name: flat[f"{name}.mean"] for name in NUM_COMPONENTS},
+            {name: flat[f"{name}.components"] for name in NUM_COMPONENTS},
+            [flat[f"quantiser.{i}.codebook"] for i in range(len(CODEBOOK_STREAMS))],
+        )
+
+    @classmethod
+    def of(cls, codec: UnderstudyCodec) -> "Quantiser":
+        """The one whose codes ``codec`` decodes."""
+        tables = codec.features
+        return cls(
+            {name: tables.get_buffer(f"{name}_mean") for name in NUM_COMPONENTS},
+            {name: tables.get_buffer(f"{name}_components") for name in NUM_COMPONENTS},
+            [tables.get_buffer(f"codebook_{i}") for i in range(len(CODEBOOK_STREAMS))],
         )
 
 
