@@ -8,7 +8,7 @@ the machine does not count; the network does not either.
 import argparse
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from clients.bench.online import THIRD_WORD, token_of_word, tokens
 from clients.bench.spread import Estimate, mean, percentiles, ratio
 from clients.bench.timeline import PREBUFFER_S, Arrival, Timeline, replay
 from clients.bench.words import WordErrors
-from engine.core import AudioChunk, Cancelled, Failed, Finished, Policy, SamplingParams, Utterance
+from engine.core import AudioChunk, Cancelled, Failed, Finished, Policy, Utterance
 from engine.engine import Engine
 from engine.errors import ConfigError
 from engine.loading import Parts, load_parts
@@ -101,7 +101,7 @@ def speak(parts: Parts, arm: Arm, text: str, voice: str, tokens_per_s: float, se
     """``text``, as it is written, by an engine of its own. Raises ``ConfigError`` if it cannot be spoken."""
     clock = ThreadClock()
     engine = Engine(parts, Scheduler(1, float("inf"), clock), timer=time.thread_time)
-    engine.add(Utterance("u", voice, policy=arm.policy, sampling=_sampling(parts, seed)))
+    engine.add(Utterance("u", voice, policy=arm.policy, sampling=replace(parts.runner.sampling, seed=seed)))
     timeline = Timeline(parts.info.sample_rate, first_text_s=clock())
     pending = [(timeline.first_text_s + at_s, piece) for at_s, piece in written(text, tokens_per_s, seed)]
     timeline.last_text_s = pending[-1][0]
@@ -130,11 +130,6 @@ def speak(parts: Parts, arm: Arm, text: str, voice: str, tokens_per_s: float, se
     samples = np.concatenate([arrival.samples for arrival in timeline.arrivals])
     stats = engine.stats()
     return Spoken(text, timeline, samples, stats.frames, stats.tally.discarded_frames, stats.compute_s)
-
-
-def _sampling(parts: Parts, seed: int) -> SamplingParams:
-    plain = parts.runner.sampling
-    return SamplingParams(plain.temperature, plain.top_p, plain.top_k, seed)
 
 
 @dataclass(frozen=True)

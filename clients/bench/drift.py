@@ -8,7 +8,7 @@ the thread's processor time, waiting is skipped.
 import argparse
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from clients.bench.spread import Estimate, mean, ratio
 from clients.bench.takes import expected_s
 from clients.bench.waveform import Samples, loudness_db, pitches_hz, steps_at, voiced_step
 from clients.bench.words import WordErrors
-from engine.core import AudioChunk, Cancelled, Failed, Finished, Notice, SamplingParams, Tally, Utterance
+from engine.core import AudioChunk, Cancelled, Failed, Finished, Notice, Tally, Utterance
 from engine.engine import Engine
 from engine.errors import ConfigError
 from engine.loading import load_parts
@@ -264,8 +264,7 @@ def drift(arguments: argparse.Namespace) -> None:
     parts = load_parts(folder, arguments.text_stream)
     clock = ThreadClock()
     engine = Engine(parts, Scheduler(1, LEAD_S, clock), timer=time.thread_time)
-    plain = parts.runner.sampling
-    sampling = SamplingParams(plain.temperature, plain.top_p, plain.top_k, arguments.seed)
+    sampling = replace(parts.runner.sampling, seed=arguments.seed)
     with progress("speaking", rounds * len(texts)) as advance:
         speech = speak(engine, clock.skip, texts * rounds, Utterance("u", arguments.voice, sampling=sampling), advance)
     lines = []

@@ -3,12 +3,13 @@
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from clients.bench.decode import EngineReader
 from clients.bench.takes import Take, most_s
-from engine.core import AudioChunk, Cancelled, Failed, Finished, SamplingParams, Utterance
+from engine.core import AudioChunk, Cancelled, Failed, Finished, Utterance
 
 
 class PiecesReader:
@@ -26,9 +27,7 @@ class PiecesReader:
         """See `Reader`."""
         engine = self._engine
         started_s, cpu_started_s = time.perf_counter(), time.process_time()
-        plain = engine.runner.sampling
-        sampling = SamplingParams(plain.temperature, plain.top_p, plain.top_k, seed)
-        engine.add(Utterance("bench", voice, sampling=sampling))
+        engine.add(Utterance("bench", voice, sampling=replace(engine.runner.sampling, seed=seed)))
         pending, samples, made = pieces(text, self._words), [np.zeros(0, np.float32)], 0
         failure: str | None = None
         is_done = False
