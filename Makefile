@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help speak serve test check format bench train browser lock clean
+.PHONY: help speak serve test check format bench train browser recogniser lock clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -19,7 +19,7 @@ speak: $(VENV)/.base ## set up, then speak a text while it is being written (TEX
 serve: $(VENV)/.base ## the server and its web page, http://127.0.0.1:8060 (ARGS="--port 9000")
 	$(RUN)/footlights serve $(ARGS)
 
-test: $(VENV)/.dev browser check ## set up, then check the code and run all tests
+test: $(VENV)/.dev browser recogniser check ## set up, then check the code and run all tests
 	OMP_NUM_THREADS=1 $(RUN)/python -m pytest $(ARGS)
 
 check: $(VENV)/.dev ## formatting, lint and types
@@ -41,6 +41,9 @@ train: $(VENV)/.train ## train the built-in voice from nothing (ARGS="--hours 0.
 
 browser: ## Chromium for the tests of the web page, where it is absent
 	@sh .ci/browser
+
+recogniser: $(VENV)/.dev ## what understands the speech in tests (Whisper base, 110 MB, once)
+	$(RUN)/footlights bench setup whisper
 
 lock: ## resolve all dependencies anew into requirements.lock
 	rm -rf $(LOCK_VENV)

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+import soxr
 from numpy.typing import NDArray
 
+from clients.bench.judges import JUDGE_RATE_HZ, Recogniser
+from clients.bench.words import word_errors
 from engine.core import AudioChunk, Cancelled, Failed, Finished, Utterance, WordTiming
 from engine.engine import Engine, load_engine
 from engine.text.front import explain
-from tests.understudy import alike
 
 SENTENCES = (
     "Good evening, and welcome.",
@@ -37,10 +39,10 @@ SENTENCES = (
 VOICES = ("heart", "michael", "bella")
 SYMBOL_MS = 75.0
 TOLERANCE = 2.0
-SAID_DB = 5.7
-"""Farther from the teacher's take of its text, a take says something else."""
-MOST_MISHEARD = 2
-"""Of the sentences."""
+NO_WORDS = ("Hmm, shh, brrr.",)
+MOST_MISHEARD = 0.08
+"""Word error rate. Measured: 0.03 with these voices, 0.04 with each of the other two orders of them."""
+RATE_HZ = 24_000
 
 
 @dataclass
@@ -116,24 +118,33 @@ def test_words_tell_where_they_are_written_and_when_they_are_heard(takes: dict[s
         assert loud[int(24 * word.start_ms) : int(24 * word.end_ms)].any(), word
 
 
-def test_what_is_said_is_what_the_teacher_says(takes: dict[str, Take]) -> None:
-    teacher = alike.load()
-    assert tuple(teacher) == SENTENCES, "see alike.py for how to make the teacher's takes anew"
-    far = {text: alike.unlikeness(alike.spectra(takes[text].samples), teacher[text]) for text in SENTENCES}
-    assert len([text for text in SENTENCES if far[text] > SAID_DB]) <= MOST_MISHEARD, far
+@pytest.fixture(scope="module")
+def recogniser() -> Recogniser:
+    """Put there by ``make test``."""
+    return Recogniser()
 
 
-def test_other_words_and_babble_are_told_from_what_was_to_be_said(takes: dict[str, Take]) -> None:
-    teacher, rng = alike.load(), np.random.default_rng(1)
-    others, babble = [], []
-    for i, text in enumerate(SENTENCES):
-        others.append(alike.unlikeness(alike.spectra(takes[text].samples), teacher[SENTENCES[i - 1]]))
+def word_error_rate(recogniser: Recogniser, said: Sequence[tuple[str, NDArray[np.float32]]]) -> float:
+    """Of ``(text, samples)`` together."""
+    heard = [recogniser.hear(soxr.resample(samples, RATE_HZ, JUDGE_RATE_HZ)) for _, samples in said]
+    errors = [word_errors(text, transcript) for (text, _), transcript in zip(said, heard, strict=True)]
+    return sum(e.errors for e in errors) / sum(e.words for e in errors)
+
+
+def test_the_words_are_understood(takes: dict[str, Take], recogniser: Recogniser) -> None:
+    said = [(text, takes[text].samples) for text in SENTENCES if text not in NO_WORDS]
+    assert word_error_rate(recogniser, said) <= MOST_MISHEARD
+
+
+def test_other_words_and_babble_are_not(takes: dict[str, Take], recogniser: Recogniser) -> None:
+    others = [(SENTENCES[i - 1], takes[text].samples) for i, text in enumerate(SENTENCES[:10])]
+    assert word_error_rate(recogniser, others) > 0.8
+    rng, babble = np.random.default_rng(1), []
+    for text in SENTENCES[:10]:
         # The take's own sounds, a fifth of a second each, in another order.
         pieces = np.array_split(takes[text].samples, max(2, round(takes[text].ms / 200)))
-        mixed = np.concatenate([pieces[k] for k in rng.permutation(len(pieces))])
-        babble.append(alike.unlikeness(alike.spectra(mixed), teacher[text]))
-    for far in (others, babble):
-        assert len([db for db in far if db > SAID_DB]) >= len(SENTENCES) - MOST_MISHEARD, far
+        babble.append((text, np.concatenate([pieces[k] for k in rng.permutation(len(pieces))])))
+    assert word_error_rate(recogniser, babble) > 0.5
 
 
 def test_batched_equals_alone(engine: Engine, takes: dict[str, Take]) -> None:
