@@ -18,10 +18,10 @@ from engine.train.assets import fetch_recogniser, fetch_teacher
 from engine.train.recipe import model_config
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
-HOURS, STEPS, CODEC_STEPS = 5.6, 5350, 3600
+HOURS, STEPS, CODEC_STEPS = 8.1, 6520, 6600
 """Of the published model: hours the teacher speaks, decoder updates, codec updates.
 
-``docs/training/report.md`` has fewer hours: there the silence around takes is cut off."""
+Learned from are fewer: silence around takes is cut off, held-out texts are left out (``docs/training/report.md``)."""
 STAGES = "stages.jsonl"
 """How long each stage took, in ``--work``; a stage that was resumed has several lines."""
 DESCRIPTION = "Train the built-in voice from nothing, stage by stage. Stop it at any time; it goes on where it was."
