@@ -76,7 +76,9 @@ def stages(args: argparse.Namespace, model: Path) -> Iterator[Stage]:
     size = ["--hidden", args.size, "--layers", args.layers]
     yield _stage("decoder", "loop", *shared, "--out", work / "decoder", "--steps", args.steps, *start, *size)
     trained = ["--training", work / "decoder" / "training.pt", "--codec", codec]
-    yield _stage("export", "export", *trained, "--out", args.out, *size)
+    # The voices of the checkpoint lean already.
+    as_they_are = ["--as-trained"] if args.start else []
+    yield _stage("export", "export", *trained, "--out", args.out, *size, *as_they_are)
     logs = ["--decoder-log", work / "decoder" / "log.jsonl", "--codec-log", work / "codec" / "log.jsonl"]
     made = ["--features", *features, "--quantiser", quantiser, *trained[:2], *logs, "--stages", work / STAGES]
     yield _stage("report", "report", *made, "--out", work / "report", *size)

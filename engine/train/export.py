@@ -8,12 +8,29 @@ from pathlib import Path
 import torch
 
 from engine.model.decoder import Decoder
-from engine.train.recipe import build_tokenizer, manifest, model_config
+from engine.train.recipe import LEANING, LEANS_ON, VOICES, build_tokenizer, manifest, model_config, speaker_token
 from engine.weights import save_decoder
 
 
-def export_understudy(training: Path, codec: Path, out: Path, hidden: int, layers: int) -> int:
-    """Write ``out`` (config.json, model.safetensors, codec.safetensors, tokenizer.json); returns its size in bytes."""
+@torch.no_grad()
+def lean(decoder: Decoder) -> None:
+    """Move each voice of ``LEANS_ON`` towards the other: its embedding beside the audio, and its tag in the prompt."""
+    tokenizer, aligned = build_tokenizer(), decoder.aligned_text
+    assert aligned is not None
+    for name, other in LEANS_ON.items():
+        here, there = VOICES.index(name), VOICES.index(other)
+        voices, tags = aligned.voice_embedding.weight, decoder.embed_tokens.weight
+        voices[here].lerp_(voices[there], LEANING)
+        tags[speaker_token(tokenizer, here)].lerp_(tags[speaker_token(tokenizer, there)], LEANING)
+
+
+def export_understudy(
+    training: Path, codec: Path, out: Path, hidden: int, layers: int, *, as_trained: bool = False
+) -> int:
+    """Write ``out`` (config.json, model.safetensors, codec.safetensors, tokenizer.json); returns its size in bytes.
+
+    ``as_trained``: no voice leans on another.
+    """
     config = model_config(hidden, layers)
     decoder = Decoder(config)
     state = torch.load(training, weights_only=True)
@@ -21,6 +38,8 @@ def export_understudy(training: Path, codec: Path, out: Path, hidden: int, layer
     with torch.no_grad():
         for name, parameter in decoder.named_parameters():
             parameter.copy_(state["average"][name])
+    if not as_trained:
+        lean(decoder)
     save_decoder(out, decoder, config)
     path = out / "config.json"
     values = json.loads(path.read_text(encoding="utf-8"))
@@ -39,8 +58,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--as-trained", action="store_true", help="no voice of little speech leans on another")
     args = parser.parse_args()
-    size = export_understudy(args.training, args.codec, args.out, args.hidden, args.layers)
+    size = export_understudy(args.training, args.codec, args.out, args.hidden, args.layers, as_trained=args.as_trained)
     print(f"{args.out}: {size / 1e6:.1f} MB")
 
 

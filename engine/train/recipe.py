@@ -24,6 +24,10 @@ TEACHER_STYLES = (
 )
 """Of which of the teacher's voices each of ``VOICES`` learned."""
 TEACHER_VOICES = {style: voice for voice, style in enumerate(TEACHER_STYLES)}
+LEANS_ON = {"puck": "michael", "fenrir": "michael", "george": "michael", "emma": "heart", "aoede": "heart"}
+"""Voices taught with minutes of speech, each with the one nearest to it of those that were taught with hours."""
+LEANING = 0.3
+"""How far of the way towards that voice: they are understood better and stay who they are (``docs/experiments.md``)."""
 SPECIAL_TOKENS = (
     ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|voice|>", "<|text|>", "<|interleave|>", "<|audio_pad|>"]
     + [f"<|speaker:{i}|>" for i in range(16)]
@@ -108,6 +112,11 @@ def turn_prefix(tokenizer: Tokenizer, voice: int, phonemes: str, is_first: bool)
         else ["<|im_end|>\n"]
     )
     return _encode(tokenizer, [*segments, *_turn(f"<|speaker:{voice}|> {phonemes}")])
+
+
+def speaker_token(tokenizer: Tokenizer, voice: int) -> int:
+    """Id of the tag that names a voice in the prompt."""
+    return _token_id(tokenizer, f"<|speaker:{voice}|>")
 
 
 def _token_id(tokenizer: Tokenizer, token: str) -> int:

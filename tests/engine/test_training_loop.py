@@ -12,8 +12,9 @@ from engine.codec.understudy import UnderstudyCodec
 from engine.model.decoder import Decoder, initialise
 from engine.train import cli, loop
 from engine.train.codec_decoder import export, install_quantiser
+from engine.train.export import export_understudy
 from engine.train.quantiser import Quantiser
-from engine.train.recipe import model_config
+from engine.train.recipe import LEANING, LEANS_ON, VOICES, build_tokenizer, model_config, speaker_token
 from engine.weights import load_decoder, save_decoder
 from tests.engine.training_run import HIDDEN, LAYERS, make_run
 
@@ -94,6 +95,7 @@ class TestRecipe:
         assert f"--quantiser {codec} " in stages["decoder"]
         assert f"--start {published} " in stages["decoder"]
         assert f"--codec {codec} " in stages["export"]
+        assert stages["export"].endswith("--as-trained")
         assert f"--quantiser {codec} " in stages["report"]
 
     @pytest.mark.parametrize("damage", ["size", "config", "codec"])
@@ -111,3 +113,22 @@ class TestRecipe:
         assert cli.main(given) == 1
         assert ("--size 256" if damage == "size" else damage) in capsys.readouterr().err
         assert not (tmp_path / "work").exists()
+
+
+def test_voices_of_little_speech_lean_on_others(work: Path, published: Path, tmp_path: Path) -> None:
+    for name, as_trained in (("leaning", False), ("plain", True)):
+        given = (work / "training.pt", published / "codec.safetensors", tmp_path / name, HIDDEN, LAYERS)
+        assert export_understudy(*given, as_trained=as_trained) > 0
+    leaning, plain = (load_decoder(tmp_path / name)[0].state_dict() for name in ("leaning", "plain"))
+    tags = [speaker_token(build_tokenizer(), voice) for voice in range(len(VOICES))]
+    for table, rows in (("aligned_text.voice_embedding.weight", list(range(8))), ("embed_tokens.weight", tags)):
+        before, after = plain.pop(table), leaning.pop(table)
+        for voice, name in enumerate(VOICES):
+            other = VOICES.index(LEANS_ON.get(name, name))
+            expected = before[rows[voice]].lerp(before[rows[other]], LEANING)
+            torch.testing.assert_close(after[rows[voice]], expected, rtol=0, atol=2**-5)
+        untouched = [row for row in range(len(before)) if row not in rows]
+        assert torch.equal(before[untouched], after[untouched])
+        assert torch.equal(before[rows[:3]], after[rows[:3]])
+        assert not torch.equal(before[rows[3:]], after[rows[3:]])
+    assert all(torch.equal(plain[name], leaning[name]) for name in plain)
