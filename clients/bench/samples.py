@@ -64,8 +64,9 @@ def samples(arguments: argparse.Namespace) -> None:
     except MissingError as error:
         print(f"without the teacher beside it: {error}")
         teacher = None
+    code = commit()  # before the recordings themselves are changes
     made = record(model, teacher, voices, arguments.seed, arguments.out)
-    about = f"Made by <code>footlights bench samples --seed {arguments.seed}</code> at commit {commit()}, "
+    about = f"Made by <code>footlights bench samples --seed {arguments.seed}</code> at commit {code}, "
     about += f"checkpoint {checkpoint}: one take of each text, the first one, not the best."
     (arguments.out / "index.html").write_text(page(made, about), encoding="utf-8")
     print(f"{len(made)} samples and index.html in {arguments.out}")
