@@ -117,16 +117,14 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--work", type=_folder, default=Path("runs/train"), help="folder of everything (%(default)s)")
-    parser.add_argument(
-        "--out", type=_folder, default=Path("runs/train/understudy"), help="the checkpoint (%(default)s)"
-    )
+    parser.add_argument("--work", type=Path, default=Path("runs/train"), help="folder of everything (%(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("runs/train/understudy"), help="the checkpoint (%(default)s)")
     parser.add_argument(
         "--hours", type=_hours, default=HOURS, help="teacher speech to make (%(default)s); 0: only --features"
     )
     parser.add_argument(
         "--features",
-        type=_folder_with("features.jsonl"),
+        type=Path,
         metavar="FOLDER",
         nargs="*",
         default=[],
@@ -134,7 +132,7 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--wordnet",
-        type=_folder_with("data.noun"),
+        type=Path,
         metavar="FOLDER",
         help="WordNet 3 data files: more sentences, and more varied",
     )
@@ -183,27 +181,28 @@ def _hours(given: str) -> float:
     return hours
 
 
-def _folder_with(file: str) -> Callable[[str], Path]:
-    def read(given: str) -> Path:
-        if not (Path(given) / file).is_file():
-            raise argparse.ArgumentTypeError(f"there is no {file} in {given}")
-        return Path(given)
-
-    return read
-
-
-def _folder(given: str) -> Path:
-    if Path(given).exists() and not Path(given).is_dir():
-        raise argparse.ArgumentTypeError(f"{given} is a file, not a folder")
-    return Path(given)
+def _unfit(args: argparse.Namespace) -> str | None:
+    """Why a run cannot come to its end, as far as its arguments tell."""
+    if args.hours == 0 and not args.features:
+        return "--hours 0 makes no speech: name folders of analysed speech with --features"
+    needed = [("--features", folder, "features.jsonl") for folder in args.features]
+    if args.wordnet is not None:
+        needed.append(("--wordnet", args.wordnet, "data.noun"))
+    for argument, folder, file in needed:
+        if not (folder / file).is_file():
+            return f"argument {argument}: there is no {file} in {folder}"
+    for argument, folder in (("--work", args.work), ("--out", args.out)):
+        if folder.exists() and not folder.is_dir():
+            return f"argument {argument}: {folder} is a file, not a folder"
+    return None
 
 
 def main(argv: list[str]) -> int:
     """Run the recipe; returns the exit status."""
     made = parser()
     args = made.parse_args(argv)
-    if args.hours == 0 and not args.features:
-        made.error("--hours 0 makes no speech: name folders of analysed speech with --features")
+    if problem := _unfit(args):
+        made.error(problem)
     environment = os.environ | {"OMP_NUM_THREADS": str(args.threads), "MKL_NUM_THREADS": str(args.threads)}
     try:
         if args.start is not None:
