@@ -6,6 +6,7 @@ the client library finds out what differs, and the server replaces what was not 
 
 import argparse
 import asyncio
+import html
 import json
 import re
 import sys
@@ -14,12 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from clients.commands.listener import Listener
-from clients.commands.program import add_server, make_parser, run_program
+from clients.commands.program import add_server, make_parser, new_file, run_program, wav_file
 from clients.commands.sinks import open_sink
 from clients.commands.text_source import read_text
 from clients.commands.timeline import Timeline
 from clients.sdk import Context, DoneEvent, HeardReport, RevisedEvent, Word, WordsEvent, connect
-from realtime.protocol import LagPolicy
+from realtime.protocol import MAX_LAG_MS, MIN_LAG_MS, LagPolicy
 
 DEFAULT_FILE = Path("captions.wav")
 CUE_CHARACTERS = 42
@@ -43,13 +44,16 @@ output:
 examples:
   recogniser | footlights captions --server ws://127.0.0.1:8060
   footlights captions --replay talk.srt -o talk.wav --vtt talk.vtt --server ws://127.0.0.1:8060
-  footlights captions --max-lag 3 < clients/recordings/captions.jsonl --server ws://127.0.0.1:8060
+  footlights captions --max-lag 3 < clients/recordings/captions.jsonl
+  footlights captions --max-lag 3 --hurry < clients/recordings/captions.jsonl       faster first
 
 environment:
   FOOTLIGHTS_SERVER, FOOTLIGHTS_API_KEY   in place of --server, --api-key
 """
 _TIMES = re.compile(r"(?:(\d+):)?(\d\d):(\d\d)[,.](\d{3})\s*-->")
-_TAG = re.compile(r"<[^>]*>")
+_TAG = re.compile(r"<(?=[/\w])[^>]*>|\{\\[^}]*\}")
+"""Of WebVTT and HTML; of positions and styles as editors put them into .srt files (``{\\an8}``)."""
+_ENTITY = re.compile(r"&#?\w+;")
 
 
 class CaptionError(ValueError):
@@ -93,13 +97,26 @@ def parser() -> argparse.ArgumentParser:
     """The arguments of ``footlights captions``."""
     made = make_parser("captions", "Speak live captions while they are still being corrected.", EPILOG)
     made.add_argument("--replay", metavar="FILE", type=Path, help="an .srt or .vtt file in place of standard input")
-    made.add_argument("-o", "--output", metavar="FILE", type=Path, help="write a WAV file, in real time")
-    made.add_argument("--vtt", metavar="FILE", type=Path, help="write what was spoken, with word times")
-    made.add_argument("--max-lag", metavar="S", type=float, help="leave text out rather than fall further behind")
+    made.add_argument("-o", "--output", metavar="FILE", type=wav_file, help="write a WAV file, in real time")
+    made.add_argument("--vtt", metavar="FILE", type=new_file, help="write what was spoken, with word times")
+    lag = f"leave text out rather than fall further behind, {MIN_LAG_MS / 1000:g} to {MAX_LAG_MS / 1000:g} seconds"
+    made.add_argument("--max-lag", metavar="S", type=_lag_s, help=lag)
     made.add_argument("--hurry", action="store_true", help="with --max-lag: speak faster before leaving anything out")
     made.add_argument("-v", "--voice", help="voice; default: the server's")
     add_server(made)
     return made
+
+
+def _lag_s(given: str) -> float:
+    try:
+        lag_s = float(given)
+    except ValueError:
+        lag_s = 0.0
+    if not MIN_LAG_MS <= 1000 * lag_s <= MAX_LAG_MS:
+        raise argparse.ArgumentTypeError(
+            f"{given} is not a number of {MIN_LAG_MS / 1000:g} to {MAX_LAG_MS / 1000:g} seconds"
+        )
+    return lag_s
 
 
 async def _run(arguments: argparse.Namespace) -> None:
@@ -209,7 +226,7 @@ def _read_cues(path: Path) -> list[tuple[float, str]]:
 
 
 def parse_cues(text: str) -> list[tuple[float, str]]:
-    """Start (s) and text of each cue of an SRT or WebVTT file, without its tags.
+    """Start (s) and text of each cue of an SRT or WebVTT file: what is seen, without tags, entities resolved.
 
     Raises:
         CaptionError: there is none.
@@ -223,11 +240,15 @@ def parse_cues(text: str) -> list[tuple[float, str]]:
         found = _TIMES.match(lines[at])
         assert found is not None
         hours, minutes, seconds, thousandths = (int(group or 0) for group in found.groups())
-        said = " ".join(_TAG.sub("", line).strip() for line in lines[at + 1 :])
+        said = " ".join(_seen(line) for line in lines[at + 1 :])
         cues.append((3600 * hours + 60 * minutes + seconds + thousandths / 1000, said))
     if not cues:
         raise CaptionError("no cues: is it an .srt or .vtt file?")
     return cues
+
+
+def _seen(line: str) -> str:
+    return _ENTITY.sub(lambda found: html.unescape(found[0]), _TAG.sub("", line)).strip()
 
 
 # ---------------------------------------------------------------------------------------------- WebVTT out

@@ -33,7 +33,7 @@ COMMANDS = {
     "bench": Command("measure latency, speed and quality", "clients.bench.cli:main", "eval"),
     "quantize": Command("make a smaller copy of a checkpoint: 8 and 4 bits, part by part", "engine.quant.cli:main"),
     "quality": Command("compare quantised models with the original", "clients.bench.fidelity:main", "eval"),
-    "train": Command("train the built-in voice model from nothing", "engine.train.cli:main", "train"),
+    "train": Command("train the built-in voice model, from nothing or further", "engine.train.cli:main", "train"),
 }
 
 EPILOG = """\

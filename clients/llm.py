@@ -13,7 +13,7 @@ from pathlib import Path
 
 from clients.commands.chat_source import ChatError, ChatSource, OpenAIChat, RecordedChat, Turn
 from clients.commands.listener import Listener
-from clients.commands.program import EXIT_USAGE, add_server, make_parser, run_program
+from clients.commands.program import EXIT_USAGE, add_server, make_parser, run_program, text_argument, wav_file
 from clients.commands.sinks import Sink, open_sink
 from clients.commands.text_source import read_text
 from clients.sdk import Context, DoneEvent, HeardReport, Session, connect
@@ -95,14 +95,16 @@ def parser() -> argparse.ArgumentParser:
     """The arguments of ``footlights llm``."""
     made = make_parser("llm", "Speak what a language model writes, while it writes.", EPILOG)
     environment = os.environ.get
-    made.add_argument("question", nargs="*", help="one question; without it, lines from standard input")
+    made.add_argument(
+        "question", nargs="*", type=text_argument, help="one question; without it, lines from standard input"
+    )
     url = environment("OPENAI_BASE_URL", "http://127.0.0.1:11434/v1")
     made.add_argument("--url", default=url, help="of the OpenAI-compatible server; default: %(default)s")
     made.add_argument("--model", help="name of the language model")
     made.add_argument("--llm-key", metavar="KEY", default=environment("OPENAI_API_KEY"), help="of the language model")
     made.add_argument("--system", metavar="TEXT", default=SYSTEM, help="what the model is told first")
     made.add_argument("--recorded", metavar="FILE", type=Path, help="a recorded stream in place of a language model")
-    made.add_argument("-o", "--output", metavar="FILE", type=Path, help="write a WAV file, in real time")
+    made.add_argument("-o", "--output", metavar="FILE", type=wav_file, help="write a WAV file, in real time")
     made.add_argument("-v", "--voice", help="voice; default: the server's")
     add_server(made)
     return made

@@ -35,6 +35,36 @@ changes that.
 exit status:
   0 measured   1 failed   2 wrong arguments   3 a judge is missing   130 stopped by Ctrl-C
 """
+VOICE = """\
+Measure the voice beside its teacher on the same held-out sentences, each part of its codec alone, its text in small
+pieces, and how many short and long utterances fail. docs/voice.md says what the figures are."""
+VOICE_EPILOG = """\
+examples:
+  footlights bench setup whisper distillmos resemblyzer kokoro    once, before
+  footlights bench voice                                          about an hour of a quiet core
+  footlights bench voice --sentences 10 --parts 3 --utterances 15    some minutes, to see that it works
+  footlights bench voice --sentences 300 --parts 40 --utterances 1000 --docs docs
+                                                                  three hours; the figures of docs/voice.md
+  footlights bench voice --voices puck,george                     others of its voices
+
+A take needs about 0.7 s to be made and 2.5 s to be judged. What was measured is kept in --out: the same command goes
+on where it was interrupted.
+
+exit status:
+  0 measured   1 failed   2 wrong arguments   3 a judge or the teacher is missing   130 stopped by Ctrl-C
+"""
+SAMPLES_ABOUT = """\
+Record a few short texts in every voice, one of them by its teacher too, and write a page that plays them. All
+recordings (.ogg) that are in the folder are replaced."""
+SAMPLES_EPILOG = """\
+examples:
+  footlights bench setup kokoro                             once, for the teacher; without it the voice is alone
+  footlights bench samples                                  docs/samples anew: about a minute
+  footlights bench samples --voices heart --out /tmp/heart    one voice, elsewhere
+
+exit status:
+  0 recorded   1 failed   2 wrong arguments   130 stopped by Ctrl-C
+"""
 
 
 def main(argv: list[str]) -> int:
@@ -96,7 +126,13 @@ def parser() -> argparse.ArgumentParser:
     _add_sentences(quality)
     quality.add_argument("--peers", action="store_true", help="the peers beside it, on the same sentences")
 
-    voice = commands.add_parser("voice", help="the voice beside its teacher: words, sound, manner; what limits it")
+    voice = commands.add_parser(
+        "voice",
+        help="the voice beside its teacher: words, sound, manner; what limits it",
+        description=VOICE,
+        epilog=VOICE_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     _add_model(voice)
     _add_sentences(voice, is_audio_kept=False)
     voice.add_argument(
@@ -105,10 +141,17 @@ def parser() -> argparse.ArgumentParser:
     voice.add_argument(
         "--utterances", type=_utterances, default=200, metavar="N", help="takes, to see how many fail (200)"
     )
-    voice.add_argument("--teacher", type=Path, metavar="FOLDER", help="the teacher's takes are there, or are put there")
+    takes = "the teacher's takes are there, or are put there; default: below --out"
+    voice.add_argument("--teacher", type=Path, metavar="FOLDER", help=takes)
     voice.add_argument("--docs", type=Path, metavar="FOLDER", help="figures into its voice.md, pictures to its images")
 
-    samples = commands.add_parser("samples", help="short files to hear, and a page that plays them")
+    samples = commands.add_parser(
+        "samples",
+        help="short files to hear, and a page that plays them",
+        description=SAMPLES_ABOUT,
+        epilog=SAMPLES_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     _add_model(samples)
     samples.add_argument("--voices", type=_names, metavar="NAMES", help="comma-separated; default: all of the model's")
     samples.add_argument("--seed", type=int, default=1, help="of the sampler (1)")
@@ -119,7 +162,7 @@ def parser() -> argparse.ArgumentParser:
     speed = commands.add_parser("speed", help="step times, first audio over real connections, listeners at once")
     _add_model(speed)
     speed.add_argument("--server", metavar="URL", help="a running server instead of one of our own; no step times")
-    speed.add_argument("--voices", type=_names, default=["heart", "michael", "bella"], help="comma-separated")
+    _add_voices(speed)
     speed.add_argument("--paces", type=_numbers, default=[15, 30], metavar="N,..", help="tokens/s of streamed text")
     speed.add_argument("--utterances", type=_count, default=30, metavar="N", help="streams for each pace (30)")
     speed.add_argument("--streams", type=_numbers, default=[1, 2, 4, 8], metavar="N,..", help="listeners at once")
@@ -159,8 +202,15 @@ def _add_model(command: argparse.ArgumentParser) -> None:
     command.add_argument("--text-stream", choices=["aligned", "turns"], help="default: what the checkpoint is made for")
 
 
+def _add_voices(command: argparse.ArgumentParser) -> None:
+    default = ["heart", "michael", "bella"]
+    command.add_argument(
+        "--voices", type=_names, default=default, metavar="NAMES", help=f"comma-separated ({','.join(default)})"
+    )
+
+
 def _add_sentences(command: argparse.ArgumentParser, is_audio_kept: bool = True) -> None:
-    command.add_argument("--voices", type=_names, default=["heart", "michael", "bella"], help="comma-separated")
+    _add_voices(command)
     command.add_argument("--sentences", type=_sentences, default=100, metavar="N", help="each voice reads them (100)")
     command.add_argument("--seed", type=int, default=1, help="of the sampler (1)")
     command.add_argument("--fresh", action="store_true", help="forget what earlier runs measured")

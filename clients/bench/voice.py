@@ -44,8 +44,9 @@ class Readers:
 
 def voice(arguments: argparse.Namespace) -> None:
     """``footlights bench voice``. Raises ``MissingError`` and ``FootlightsError``."""
-    instruments = Instruments(Judges(), SpeakerJudge())
+    # Readers first: they refuse names at once, judges take seconds to load.
     readers = open_readers(arguments)
+    instruments = Instruments(Judges(), SpeakerJudge())
     console = report.console()
     texts = sentences.load(arguments.sentences)
     settings: dict[str, object] = {
@@ -82,12 +83,12 @@ def voice(arguments: argparse.Namespace) -> None:
 
 def open_readers(arguments: argparse.Namespace) -> Readers:
     """The teacher, the model, and what lies between them. Raises ``MissingError`` and ``FootlightsError``."""
-    teacher: Reader = KokoroReader(arguments.voices)
-    teacher = KeptReader(teacher, arguments.teacher or arguments.out / teacher.folder / "takes")
     folder: Path = arguments.model or decode.DEFAULT_MODEL
     engine = decode.open_engine(folder, arguments.text_stream)
     checkpoint = decode.checkpoint_hash(folder)
     model = decode.EngineReader(engine, checkpoint, arguments.voices)
+    teacher: Reader = KokoroReader(arguments.voices)
+    teacher = KeptReader(teacher, arguments.teacher or arguments.out / teacher.folder / "takes")
     parts: list[Reader] = []
     codec = engine.runner.codec
     if isinstance(codec, UnderstudyCodec):

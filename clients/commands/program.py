@@ -5,8 +5,10 @@ import asyncio
 import os
 import sys
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
+from clients.commands.text_source import TextError
 from clients.sdk import AuthenticationError, ClientError, ConnectError
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
@@ -31,12 +33,39 @@ def add_server(parser: argparse.ArgumentParser, default: str | None = DEFAULT_SE
     parser.add_argument("--api-key", metavar="KEY", default=os.environ.get("FOOTLIGHTS_API_KEY"), help="of that server")
 
 
+def text_argument(given: str) -> str:
+    """The type of an argument that is text."""
+    try:
+        given.encode()
+    except UnicodeEncodeError as error:
+        raise argparse.ArgumentTypeError("it is not UTF-8 text") from error
+    return given
+
+
+def new_file(given: str) -> Path:
+    """The type of an argument that names a file to be written: its folder is there."""
+    path = Path(given)
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
+    return path
+
+
+def wav_file(given: str) -> Path:
+    """The type of an argument that names a WAV file to be written."""
+    if Path(given).suffix.lower() != ".wav":
+        raise argparse.ArgumentTypeError(
+            f"only .wav files are written; make one and convert it: ffmpeg -i speech.wav {given}"
+        )
+    return new_file(given)
+
+
 def run_program(program: Coroutine[Any, Any, None], *expected: type[Exception]) -> int:
     """Run to the end; returns the exit status. ``expected``: errors of its own, told like those of the client.
 
     An error of a text's source ends the speech as well; the source's is told.
     """
     status = EXIT_OK
+    expected = (TextError, *expected)
     known: tuple[type[Exception], ...] = (ClientError, OSError, *expected)
     try:
         asyncio.run(program)

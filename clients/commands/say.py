@@ -12,12 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from clients.commands.ask_explain import ask
-from clients.commands.program import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, add_server, advice, make_parser
+from clients.commands.program import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    add_server,
+    advice,
+    make_parser,
+    new_file,
+    text_argument,
+)
 from clients.commands.reading_table import table
 from clients.commands.sinks import NoSpeakersError, RawStream, Sink, Speakers, WavFile
 from clients.commands.speaking import Figures, Speaking
 from clients.commands.status import StatusLine
-from clients.commands.text_source import Portions, given, read_text
+from clients.commands.text_source import Portions, TextError, given, read_text, read_whole_text
 from clients.sdk import (
     AuthenticationError,
     ClientError,
@@ -62,7 +71,8 @@ def main(argv: list[str]) -> int:
         if arguments.explain:
             return explain(arguments)
         return asyncio.run(_say(arguments))
-    except ClientError as error:
+    except (ClientError, TextError) as told:
+        error = told.__cause__ if isinstance(told.__cause__, TextError) else told
         print(f"footlights: {error}{_advice(error, arguments)}", file=sys.stderr)
         return EXIT_FAILED
     except BrokenPipeError:
@@ -77,7 +87,9 @@ def main(argv: list[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     """The arguments of ``footlights say``."""
     made = make_parser("say", DESCRIPTION, EPILOG)
-    made.add_argument("text", nargs="*", help="what to say; without it, or as '-', standard input is read")
+    made.add_argument(
+        "text", nargs="*", type=text_argument, help="what to say; without it, or as '-', standard input is read"
+    )
     made.add_argument("-v", "--voice", help="one of --list-voices")
     made.add_argument("-o", "--output", metavar="FILE", type=_output, help="write a WAV file; '-': raw pcm to stdout")
     made.add_argument("-r", "--rate", metavar="HZ", type=_rate, help="sample rate; default: the model's own")
@@ -102,7 +114,9 @@ def parser() -> argparse.ArgumentParser:
 
 def explain(arguments: argparse.Namespace) -> int:
     """Print each piece as written, as spoken and as sounds, with its place; an empty line ends a sentence."""
-    text = _text(arguments) or sys.stdin.read()
+    text = _text(arguments)
+    if text is None:
+        text = read_whole_text(sys.stdin.fileno())
     lexicon = _lexicon(arguments.lexicon)
     if arguments.server is not None:
         explanation = ask(arguments.server, text, arguments.format, lexicon, arguments.api_key)
@@ -256,7 +270,7 @@ def _summary(figures: Figures, *, is_whole: bool) -> str:
     return " · ".join(parts)
 
 
-def _advice(error: ClientError, arguments: argparse.Namespace) -> str:
+def _advice(error: BaseException, arguments: argparse.Namespace) -> str:
     if isinstance(error, ConnectError) and not isinstance(error, AuthenticationError):
         if arguments.server is None:
             return ""
@@ -272,15 +286,12 @@ def _text(arguments: argparse.Namespace) -> str | None:
 def _output(given: str) -> str | Path:
     if given == RAW:
         return RAW
-    path = Path(given)
-    if path.suffix.lower() != ".wav":
+    if Path(given).suffix.lower() != ".wav":
         raise argparse.ArgumentTypeError(
             f"only .wav files are written; for others pipe raw samples into an encoder:\n"
             f'  footlights say "…" --rate 44100 -o - | ffmpeg -f s16le -ar 44100 -ac 1 -i - {given}'
         )
-    if not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
-    return path
+    return new_file(given)
 
 
 def _speed(given: str) -> float:

@@ -98,10 +98,6 @@ class WavFile(_Written):
         self._file.flush()
         self._count(pcm)
 
-    async def drain(self) -> None:
-        """All was said: without a sound it is an empty file."""
-        await self.write(b"")
-
     def close(self) -> None:
         """Close the file; one that was made for speech that never came is removed."""
         if self._wave is not None:

@@ -63,12 +63,14 @@ class Speaking:
         return self._stop.is_set()
 
     async def run(self, portions: Portions) -> HeardReport | None:
-        """Speak everything; None when it was heard to its end.
+        """Speak everything; None when it was heard to its end. No text at all is one without anything to speak.
 
         Raises:
             ClientError: see `clients.sdk.errors`.
         """
-        while await self._has_more(portions):
+        is_first = True
+        while await self._has_more(portions) or (is_first and not self.is_stopped):
+            is_first = False
             self._base_ms = self._sink.played_ms
             self._printed_char = -1
             self._last_char = 0

@@ -12,33 +12,66 @@ LATE_IN_PORTION = 0.8
 """From this share of a portion on, the end of a line or sentence is taken as its end."""
 
 
+class TextError(Exception):
+    """Standard input is no text; the message says where."""
+
+
 async def given(text: str) -> AsyncIterator[str]:
     """A text that is there already."""
     yield text
 
 
 async def read_text(file_descriptor: int) -> AsyncIterator[str]:
-    """UTF-8 text from a file, pipe or terminal, as soon as any arrives; undecodable bytes become U+FFFD."""
+    """UTF-8 text of standard input, be it a file, pipe or terminal, as soon as any arrives.
+
+    Raises:
+        TextError: it is not UTF-8; what comes before that has been given.
+    """
     loop = asyncio.get_running_loop()
-    pieces: asyncio.Queue[bytes] = asyncio.Queue(QUEUED_PIECES)
+    pieces: asyncio.Queue[bytes] = asyncio.Queue()
+    room = threading.Semaphore(QUEUED_PIECES)
+
+    def read() -> None:
+        data = b"?"
+        while data:
+            data = os.read(file_descriptor, READ_BYTES)
+            room.acquire()
+            try:
+                loop.call_soon_threadsafe(pieces.put_nowait, data)
+            except RuntimeError:
+                return  # the loop has ended
+
     # A daemon thread: a read that blocks on a terminal must not keep the program from ending.
-    threading.Thread(target=_read, args=(file_descriptor, pieces, loop), name="read text", daemon=True).start()
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    threading.Thread(target=read, name="read text", daemon=True).start()
+    decoder = _Decoder()
     while data := await pieces.get():
+        room.release()
         if text := decoder.decode(data):
             yield text
-    if text := decoder.decode(b"", final=True):
-        yield text
+    decoder.decode(b"", is_last=True)
 
 
-def _read(file_descriptor: int, pieces: "asyncio.Queue[bytes]", loop: asyncio.AbstractEventLoop) -> None:
-    data = b"?"
-    while data:
-        data = os.read(file_descriptor, READ_BYTES)
+def read_whole_text(file_descriptor: int) -> str:
+    """As `read_text`, at its end."""
+    data = b"".join(iter(lambda: os.read(file_descriptor, READ_BYTES), b""))
+    return _Decoder().decode(data, is_last=True)
+
+
+class _Decoder:
+    """UTF-8 in pieces, with or without a mark in front."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        self._count = 0
+
+    def decode(self, data: bytes, is_last: bool = False) -> str:
+        self._count += len(data)
         try:
-            asyncio.run_coroutine_threadsafe(pieces.put(data), loop).result()
-        except (RuntimeError, asyncio.CancelledError):
-            return  # the loop has ended
+            return self._decoder.decode(data, is_last)
+        except UnicodeDecodeError as error:
+            position = self._count - len(error.object) + error.start
+            wrong = f"byte {position} is 0x{error.object[error.start]:02x}"
+            raise TextError(f"standard input is not UTF-8 text: {wrong}") from error
 
 
 class Portions:

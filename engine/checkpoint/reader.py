@@ -74,7 +74,7 @@ class CheckpointReader:
         for file in files:
             for name, entry in file.entries.items():
                 if name in headers:
-                    raise WeightsError(f"{file.path.name}: tensor {name} is in {self._place[name].path.name}, too")
+                    raise WeightsError(f"{file.path}: tensor {name} is in {self._place[name].path.name}, too")
                 headers[name], self._place[name] = entry, file
         plain, gguf = PlainForm(), GgufForm()
         self._stored: dict[str, Stored] = {}
@@ -84,12 +84,13 @@ class CheckpointReader:
             stored = next((found for way in ways if (found := way.find(name, shape, headers)) is not None), None)
             if stored is None:
                 missing = [other for other in self._shapes if other not in headers]
-                raise WeightsError(f"tensor {name} is missing ({len(missing)} in all)")
+                where = files[0].path if len(files) == 1 else files[0].path.parent
+                raise WeightsError(f"{where}: tensor {name} is missing ({len(missing)} in all)")
             self._stored[name] = stored
         known = {part for stored in self._stored.values() for part in stored.parts}
         if unexpected := sorted(set(headers) - known):
-            file_name = self._place[unexpected[0]].path.name
-            raise WeightsError(f"{file_name}: unexpected tensor {unexpected[0]} ({len(unexpected)} in all)")
+            path = self._place[unexpected[0]].path
+            raise WeightsError(f"{path}: unexpected tensor {unexpected[0]} ({len(unexpected)} in all)")
         self._touched: list[TensorFile] = []
 
     def __enter__(self) -> "CheckpointReader":

@@ -251,20 +251,16 @@ class UnderstudyCodec(nn.Module):
                 metadata = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
         except Exception as error:
-            raise WeightsError(f"cannot read {path.name}: {error}") from error
+            raise WeightsError(f"cannot read {path}: {error}") from error
         codec = cls(int(metadata.get("width", 384)), int(metadata.get("blocks", 5)))
         expected = codec.state_dict()
         for name in sorted(expected.keys() | tensors.keys()):
             if name not in tensors or name not in expected:
-                raise WeightsError(
-                    f"{path.name}: tensor {name} is {'missing' if name not in tensors else 'unexpected'}"
-                )
+                raise WeightsError(f"{path}: tensor {name} is {'missing' if name not in tensors else 'unexpected'}")
             if tensors[name].shape != expected[name].shape:
-                raise WeightsError(
-                    f"{path.name}: {name} is {list(tensors[name].shape)}, not {list(expected[name].shape)}"
-                )
+                raise WeightsError(f"{path}: {name} is {list(tensors[name].shape)}, not {list(expected[name].shape)}")
             if not torch.isfinite(tensors[name].float()).all():
-                raise WeightsError(f"{path.name}: {name} holds values that are not finite")
+                raise WeightsError(f"{path}: {name} holds values that are not finite")
         codec.load_state_dict({name: tensor.to(expected[name].dtype) for name, tensor in tensors.items()})
         return codec.for_streaming()
 

@@ -1,12 +1,13 @@
-"""``footlights train``: the understudy from nothing, stage by stage. Stop it at any time; it goes on where it was."""
+"""``footlights train``: the understudy from nothing, or trained on, stage by stage. Resumable."""
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from engine.config import ModelConfig
 from engine.config.model import CONFIG_FILE
 from engine.errors import ConfigError, FootlightsError
 from engine.train.assets import fetch_recogniser, fetch_teacher
+from engine.train.loop import started
 from engine.train.recipe import model_config
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
@@ -24,12 +26,19 @@ HOURS, STEPS, CODEC_STEPS = 8.1, 6520, 6600
 Learned from are fewer: silence around takes is cut off, held-out texts are left out (``docs/training/report.md``)."""
 STAGES = "stages.jsonl"
 """How long each stage took, in ``--work``; a stage that was resumed has several lines."""
-DESCRIPTION = "Train the built-in voice from nothing, stage by stage. Stop it at any time; it goes on where it was."
+MOST_HOURS = 1000
+SIZE_UNIT, MOST_SIZE, MOST_LAYERS = 128, 4096, 1024
+"""Of ``--size``: attention heads of 64 come in pairs that share a key. Of ``--layers``."""
+DESCRIPTION = """\
+Train the built-in voice, stage by stage: from nothing, or (--start) a checkpoint of it further. Stop it at any time;
+the same command goes on where it was."""
 EXAMPLES = """\
 examples:
-  footlights train                                  everything, with the defaults of the published model
+  footlights train --wordnet /usr/share/wordnet     everything, as the published model (Debian: wordnet-base)
+  footlights train                                  the same with the project's own sentences alone: less speech
   footlights train --hours 0.2 --steps 30           a quick pass through every stage, to see that it works
-  footlights train --steps 8000                     train an earlier run further
+  footlights train --wordnet /usr/share/wordnet --steps 8000
+                                                    train an earlier run further
   footlights train --start engine/understudy --hours 2 --seed 2 --steps 500 --work runs/more
                                                     train the published model on, with two more hours
   footlights train --size 384 --work runs/large     a larger model
@@ -86,9 +95,14 @@ def stages(args: argparse.Namespace, model: Path) -> Iterator[Stage]:
 
 def check_start(folder: Path, size: int, layers: int) -> None:
     """Raises ``ConfigError`` or ``WeightsError`` where a run of this ``size`` cannot begin from ``folder``."""
-    if ModelConfig.from_file(folder / CONFIG_FILE) != model_config(size, layers):
-        raise ConfigError(f"{folder} is not an understudy of --size {size} --layers {layers}")
-    UnderstudyCodec.load(folder / "codec.safetensors")
+    try:
+        config = model_config(size, layers)
+        if ModelConfig.from_file(folder / CONFIG_FILE) != config:
+            raise ConfigError(f"{CONFIG_FILE} is not an understudy of --size {size} --layers {layers}")
+        started(config, folder)
+        UnderstudyCodec.load(folder / "codec.safetensors")
+    except FootlightsError as error:
+        raise type(error)(f"cannot start from {folder}: {error}") from error
 
 
 def _stage(name: str, module: str, *arguments: object) -> Stage:
@@ -106,28 +120,89 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--work", type=Path, default=Path("runs/train"), help="folder of everything (%(default)s)")
     parser.add_argument("--out", type=Path, default=Path("runs/train/understudy"), help="the checkpoint (%(default)s)")
     parser.add_argument(
-        "--hours", type=float, default=HOURS, help="teacher speech to make (%(default)s); 0: only --features"
+        "--hours", type=_hours, default=HOURS, help="teacher speech to make (%(default)s); 0: only --features"
     )
-    parser.add_argument("--features", type=Path, nargs="*", default=[], help="further folders of analysed speech")
-    parser.add_argument("--wordnet", type=Path, help="folder of WordNet 3 data files, for more varied sentences")
+    parser.add_argument(
+        "--features",
+        type=Path,
+        metavar="FOLDER",
+        nargs="*",
+        default=[],
+        help="further folders of analysed speech",
+    )
+    parser.add_argument(
+        "--wordnet",
+        type=Path,
+        metavar="FOLDER",
+        help="WordNet 3 data files: more sentences, and more varied",
+    )
     parser.add_argument(
         "--no-judge", dest="judge", action="store_false", help="learn from all takes, also those the teacher got wrong"
     )
     parser.add_argument(
-        "--start", type=Path, metavar="FOLDER", help="train this checkpoint's decoder on; its codec stays as it is"
+        "--start",
+        type=Path,
+        metavar="FOLDER",
+        help="train this checkpoint's decoder on; its codec stays as it is, and --steps counts from 0",
     )
-    parser.add_argument("--size", type=int, default=256, help="hidden size, the size dial (%(default)s)")
-    parser.add_argument("--layers", type=int, default=8, help="backbone layers (%(default)s)")
-    parser.add_argument("--steps", type=int, default=STEPS, help="decoder updates (%(default)s)")
-    parser.add_argument("--codec-steps", type=int, default=CODEC_STEPS, help="codec updates (%(default)s)")
-    parser.add_argument("--threads", type=int, default=1, help="cores for each stage (%(default)s)")
-    parser.add_argument("--seed", type=int, default=1)
+    sizes = f"hidden size, the size dial: a multiple of {SIZE_UNIT} up to {MOST_SIZE} (%(default)s)"
+    parser.add_argument("--size", type=_whole(SIZE_UNIT, MOST_SIZE, SIZE_UNIT), metavar="N", default=256, help=sizes)
+    layers = f"backbone layers, 1 to {MOST_LAYERS} (%(default)s)"
+    parser.add_argument("--layers", type=_whole(1, MOST_LAYERS), metavar="N", default=8, help=layers)
+    updates = _whole(1, 10_000_000)
+    parser.add_argument("--steps", type=updates, metavar="N", default=STEPS, help="decoder updates (%(default)s)")
+    parser.add_argument("--codec-steps", type=updates, metavar="N", default=CODEC_STEPS, help="codec's (%(default)s)")
+    parser.add_argument(
+        "--threads", type=_whole(1, 1024), metavar="N", default=1, help="cores for each stage (%(default)s)"
+    )
+    seeds = "of texts and weights at the start; another one reads other texts (%(default)s)"
+    parser.add_argument("--seed", type=_whole(0, 2**31), metavar="N", default=1, help=seeds)
     return parser
+
+
+def _whole(least: int, most: int, unit: int = 1) -> Callable[[str], int]:
+    kind = f"a multiple of {unit}" if unit > 1 else "a whole number"
+
+    def read(given: str) -> int:
+        if not given.isdecimal() or not least <= int(given) <= most or int(given) % unit:
+            raise argparse.ArgumentTypeError(f"{given} is not {kind} from {least} to {most}")
+        return int(given)
+
+    return read
+
+
+def _hours(given: str) -> float:
+    try:
+        hours = float(given)
+    except ValueError:
+        hours = math.nan
+    if not 0 <= hours <= MOST_HOURS:
+        raise argparse.ArgumentTypeError(f"{given} is not a number from 0 to {MOST_HOURS}")
+    return hours
+
+
+def _unfit(args: argparse.Namespace) -> str | None:
+    """Why a run cannot come to its end, as far as its arguments tell."""
+    if args.hours == 0 and not args.features:
+        return "--hours 0 makes no speech: name folders of analysed speech with --features"
+    needed = [("--features", folder, "features.jsonl") for folder in args.features]
+    if args.wordnet is not None:
+        needed.append(("--wordnet", args.wordnet, "data.noun"))
+    for argument, folder, file in needed:
+        if not (folder / file).is_file():
+            return f"argument {argument}: there is no {file} in {folder}"
+    for argument, folder in (("--work", args.work), ("--out", args.out)):
+        if folder.exists() and not folder.is_dir():
+            return f"argument {argument}: {folder} is a file, not a folder"
+    return None
 
 
 def main(argv: list[str]) -> int:
     """Run the recipe; returns the exit status."""
-    args = parser().parse_args(argv)
+    made = parser()
+    args = made.parse_args(argv)
+    if problem := _unfit(args):
+        made.error(problem)
     environment = os.environ | {"OMP_NUM_THREADS": str(args.threads), "MKL_NUM_THREADS": str(args.threads)}
     try:
         if args.start is not None:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from engine.config import ModelConfig
+from engine.errors import WeightsError
 from engine.model.decoder import Decoder, initialise
 from engine.train.data import CodedTake, ExampleBuilder, Sampler, encode_take, vary
 from engine.train.features import UNITS_PER_HOUR, Take, load_takes
@@ -54,8 +55,10 @@ def untrained(config: ModelConfig, quantiser: Quantiser, seed: int) -> Decoder:
 
 def started(config: ModelConfig, folder: Path) -> Decoder:
     """The decoder of a checkpoint of that ``config``, to be trained on. Raises ``WeightsError``."""
-    decoder = Decoder(config)
-    decoder.load_state_dict(load_decoder(folder)[0].state_dict())
+    decoder, theirs = Decoder(config), load_decoder(folder)[0].state_dict()
+    if theirs.keys() != decoder.state_dict().keys():
+        raise WeightsError(f"{folder} is quantised: only what it was made from can be trained on")
+    decoder.load_state_dict(theirs)
     return decoder
 
 

@@ -42,7 +42,7 @@ def decode_client(data: str | bytes) -> ClientMessage:
         _check_version(body.get("protocol"))
     message_type = CLIENT_MESSAGES.get(type_name)
     if message_type is None:
-        _refuse_type(type_name, CLIENT_MESSAGES)
+        _refuse_type(type_name, CLIENT_MESSAGES, body)
     return _read(message_type, body)
 
 
@@ -55,7 +55,7 @@ def decode_server(data: str | bytes) -> ServerMessage:
     body, type_name = _load(data, MAX_SERVER_MESSAGE_BYTES)
     message_type = SERVER_MESSAGES.get(type_name)
     if message_type is None:
-        _refuse_type(type_name, SERVER_MESSAGES)
+        _refuse_type(type_name, SERVER_MESSAGES, body)
     return _read(message_type, body)
 
 
@@ -73,18 +73,18 @@ def _load(data: str | bytes, max_bytes: int) -> tuple[dict[str, Any], str]:
         text = data.decode() if isinstance(data, bytes) else data
         _check_depth(text)
         body = json.loads(text, parse_constant=_refuse_constant)
-        # An escaped lone surrogate is valid JSON and not text: it could never be sent back.
-        if "\\u" in text:
-            json.dumps(body, ensure_ascii=False).encode()
     except UnicodeError as error:
         raise ProtocolError(ErrorCode.BAD_MESSAGE, "the message is not valid Unicode text") from error
     except (ValueError, RecursionError) as error:
         raise ProtocolError(ErrorCode.BAD_MESSAGE, f"the message is not JSON: {error}") from error
     if not isinstance(body, dict):
         raise ProtocolError(ErrorCode.BAD_MESSAGE, "the message must be a JSON object")
+    # An escaped lone surrogate is valid JSON and not text: it could never be sent back.
+    if "\\u" in text and not _is_text(json.dumps(body, ensure_ascii=False)):
+        raise ProtocolError(ErrorCode.BAD_MESSAGE, "the message is not valid Unicode text", _context_of(body))
     type_name = body.get("type")
     if not isinstance(type_name, str):
-        raise ProtocolError(ErrorCode.BAD_MESSAGE, 'the message needs a string field "type"')
+        raise ProtocolError(ErrorCode.BAD_MESSAGE, 'the message needs a string field "type"', _context_of(body))
     return body, type_name
 
 
@@ -110,17 +110,31 @@ def _check_version(version: object) -> None:
         )
 
 
-def _refuse_type(type_name: str, table: dict[str, Any]) -> NoReturn:
-    raise ProtocolError(ErrorCode.UNKNOWN_TYPE, f"unknown message type '{type_name:.40}'; known: {', '.join(table)}")
+def _refuse_type(type_name: str, table: dict[str, Any], body: dict[str, Any]) -> NoReturn:
+    text = f"unknown message type '{type_name:.40}'; known: {', '.join(table)}"
+    raise ProtocolError(ErrorCode.UNKNOWN_TYPE, text, _context_of(body))
 
 
 def _read(message_type: type[M], body: dict[str, Any]) -> M:
     try:
         return read(message_type, body)
     except FieldError as error:
-        context = body.get("context")
-        is_named = isinstance(context, str) and 0 < len(context) <= MAX_CONTEXT_ID_CHARACTERS
-        raise ProtocolError(ErrorCode.BAD_MESSAGE, str(error), context if is_named else None) from error
+        raise ProtocolError(ErrorCode.BAD_MESSAGE, str(error), _context_of(body)) from error
+
+
+def _context_of(body: dict[str, Any]) -> str | None:
+    """The context that a message names, though the rest of it cannot be read."""
+    context = body.get("context")
+    is_name = isinstance(context, str) and 0 < len(context) <= MAX_CONTEXT_ID_CHARACTERS and _is_text(context)
+    return context if is_name else None
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _plain(value: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from clients.captions import Caption, Track, parse_cues, parse_line, to_vtt
+from clients.captions import Caption, Track, main, parse_cues, parse_line, to_vtt
 from realtime.protocol import Word
 from tests.realtime.fake_engine import SAMPLE_RATE
 
@@ -148,8 +148,16 @@ def test_input_that_is_no_captions_fails_with_the_line(server: str, tmp_path: Pa
 
 def test_the_help_teaches() -> None:
     done = captions("--help")
-    for word in ('"final": true', "--replay", "--vtt", "--max-lag", "FOOTLIGHTS_SERVER"):
-        assert word in done.stdout
+    for word in (
+        '"final": true',
+        "--replay",
+        "--vtt",
+        "--max-lag",
+        "0.5 to 600 seconds",
+        "--hurry <",
+        "FOOTLIGHTS_SERVER",
+    ):
+        assert word in " ".join(done.stdout.split())
 
 
 def test_cues_of_both_kinds() -> None:
@@ -157,6 +165,46 @@ def test_cues_of_both_kinds() -> None:
     assert parse_cues("WEBVTT\n\nNOTE hi\n\n01:02.500 --> 01:03.000 align:start\nText") == [(62.5, "Text")]
     with pytest.raises(ValueError, match="no cues"):
         parse_cues("nothing")
+
+
+@pytest.mark.parametrize(
+    ("written", "seen"),
+    [
+        (r"{\an8}Up here.", "Up here."),
+        (r"{\pos(192,250)\c&HFF&}One {\i1}two{\i0}.", "One two."),
+        ("Salt &amp; pepper &lt;b&gt;", "Salt & pepper <b>"),
+        ("AT&T &amp;amp; Q&A", "AT&T &amp; Q&A"),
+        ("<v Roger>Hi, <c.loud>you</c> <00:00:01.000>there", "Hi, you there"),
+        ("3 < 4, {really}", "3 < 4, {really}"),
+    ],
+)
+def test_a_cue_is_what_is_seen(written: str, seen: str) -> None:
+    for file in (f"1\n00:00:00,000 --> 00:00:01,000\n{written}\n", f"WEBVTT\n\n00:00.000 --> 00:01.000\n{written}\n"):
+        assert parse_cues(file) == [(0.0, seen)]
+
+
+def test_what_is_written_reads_as_it_was() -> None:
+    words = [Word(text, text, 100.0 * i, 100.0 * i + 90, 0, 1) for i, text in enumerate(["Salt", "&", "<b>", "&amp;"])]
+    assert parse_cues(to_vtt(words)) == [(0.0, "Salt & <b> &amp;")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--max-lag", "0.1"], "0.1 is not a number of 0.5 to 600 seconds"),
+        (["--max-lag", "601"], "0.5 to 600 seconds"),
+        (["--max-lag", "nan"], "0.5 to 600 seconds"),
+        (["-o", "x.mp3"], "only .wav files are written"),
+        (["-o", "nowhere/x.wav"], "there is no folder nowhere"),
+        (["--vtt", "nowhere/x.vtt"], "there is no folder nowhere"),
+        (["--hurry"], "--hurry needs --max-lag"),
+    ],
+)
+def test_wrong_arguments(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert told in capsys.readouterr().err
 
 
 def test_a_track_is_one_text() -> None:

@@ -22,3 +22,19 @@ def test_arguments_of_doctor_say_what_they_mean(capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit):
         main(["doctor", "--help"])
     assert re.search(r"--device DEVICE\s+\S", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("voice", ["footlights bench setup", "about an hour", "(heart,michael,bella)", "below --out"]),
+        ("samples", ["footlights bench setup", "about a minute", "all of the model's"]),
+    ],
+)
+def test_help_of_benches_teaches(command: str, told: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", command, "--help"])
+    text = capsys.readouterr().out
+    for each in ("examples:\n", rf"  footlights bench {command}\b", "exit status:", *map(re.escape, told)):
+        assert re.search(each, text), each
+    assert text.index("usage: ") < text.index({"voice": "Measure", "samples": "Record"}[command])

@@ -239,12 +239,45 @@ def test_a_text_longer_than_a_context(call: Call, tmp_path: Path, small_server: 
     assert is_close(samples_of(tmp_path / "a.wav"), tones(text))
 
 
-@pytest.mark.parametrize(("text", "samples"), [("", 0), ("…", 960)])
+@pytest.mark.parametrize(("text", "samples"), [("", 960), ("…", 960)])
 def test_nothing_to_say(server: str, tmp_path: Path, text: str, samples: int) -> None:
     done = run("-o", "a.wav", "--server", server, cwd=tmp_path, text=text)
     assert done.returncode == 0
     assert "nothing to say" in done.stderr.decode()
     assert len(samples_of(tmp_path / "a.wav")) == samples
+    done = run(text, "-o", "b.wav", "--server", server, cwd=tmp_path)
+    assert (done.returncode, len(samples_of(tmp_path / "b.wav"))) == (0, samples)
+
+
+@pytest.mark.parametrize("environment", [{"PYTHONIOENCODING": "utf-8:strict"}, {"LANG": "C.UTF-8"}])
+@pytest.mark.parametrize("more", [["--explain"], ["-o", "-"]])
+def test_input_that_is_no_text(server: str, tmp_path: Path, more: list[str], environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        [*COMMAND, *more, "--server", server],
+        cwd=tmp_path,
+        input=b"\xff\xfehello",
+        capture_output=True,
+        env={**ENVIRONMENT, **environment},
+        timeout=30,
+    )
+    assert done.returncode == EXIT_FAILED
+    assert done.stderr == b"footlights: standard input is not UTF-8 text: byte 0 is 0xff\n"
+
+
+def test_input_that_is_no_text_further_on(
+    server: str, tmp_path: Path, start: Callable[..., "subprocess.Popen[bytes]"]
+) -> None:
+    program = start("-o", "-", "--server", server)
+    write(program, b"One two three ")
+    assert read(program, WORD_BYTES)
+    _, said = program.communicate(b"\xff", timeout=20)
+    assert program.returncode == EXIT_FAILED
+    assert said == b"footlights: standard input is not UTF-8 text: byte 14 is 0xff\n"
+
+
+def test_an_empty_text_is_explained_without_waiting_for_more(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(say, "read_whole_text", lambda _: pytest.fail("standard input was read"))
+    assert call("", "--explain").returncode == 0
 
 
 # ---------------------------------------------------------------------------------------------- a server of its own
@@ -372,6 +405,7 @@ def test_an_unknown_voice(call: Call, server: str) -> None:
     [
         (["hi", "-o", "a.mp3"], "ffmpeg"),
         (["hi", "-o", "nowhere/a.wav"], "no folder nowhere"),
+        (["hi\udcff"], "not UTF-8 text"),
         (["hi", "--rate", "96000"], "8000 to 48000"),
         (["hi", "--rate", "fast"], "whole number"),
     ],

@@ -2,10 +2,11 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 
+import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from clients.commands.text_source import Portions, given, read_text
+from clients.commands.text_source import Portions, TextError, given, read_text, read_whole_text
 
 
 async def portions_of(pieces: list[str], max_characters: int) -> list[str]:
@@ -48,10 +49,49 @@ async def test_text_of_a_pipe_comes_as_it_is_written() -> None:
     assert await anext(text) == "gr\u00fc"
     os.write(writing, "\u00df".encode()[1:] + b" dich")
     assert await anext(text) == "\u00df dich"
-    os.write(writing, b"\xff")
     os.close(writing)
-    assert [piece async for piece in text] == ["\ufffd"]
+    assert [piece async for piece in text] == []
     os.close(reading)
+
+
+async def text_of(reading: int) -> str:
+    return "".join([piece async for piece in read_text(reading)])
+
+
+def piped(data: bytes) -> int:
+    reading, writing = os.pipe()
+    os.write(writing, data)
+    os.close(writing)
+    return reading
+
+
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [
+        (b"\xff\xfehello", "byte 0 is 0xff"),
+        (b"gr\xc3\xbc\xdf.", "byte 4 is 0xdf"),
+        (b"\xef\xbb\xbfa\xff", "byte 4 is 0xff"),
+        (b"a" * 5000 + b"\xc3", "byte 5000 is 0xc3"),
+        (b"a" * 4095 + b"\xc3(", "byte 4095 is 0xc3"),
+    ],
+)
+async def test_what_is_not_utf_8_is_told_with_its_place(data: bytes, place: str) -> None:
+    told = f"standard input is not UTF-8 text: {place}"
+    whole, pieces = piped(data), piped(data)
+    with pytest.raises(TextError, match=told):
+        read_whole_text(whole)
+    with pytest.raises(TextError, match=told):
+        await text_of(pieces)
+    # The other end of ``pieces`` stays open: the thread may still read there.
+    os.close(whole)
+
+
+async def test_a_byte_order_mark_is_no_text() -> None:
+    reading, other = piped(b"\xef\xbb\xbfHi"), piped(b"\xef\xbb\xbfHi")
+    assert read_whole_text(reading) == "Hi"
+    assert await text_of(other) == "Hi"
+    os.close(reading)
+    os.close(other)
 
 
 async def test_a_given_text_is_one_piece() -> None:

@@ -2,14 +2,18 @@
 
 import argparse
 import json
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from engine.codec.understudy import UnderstudyCodec
 from engine.model.decoder import Decoder, initialise
+from engine.quant.convert import quantise
+from engine.quant.scheme import PartScheme, Scheme
 from engine.train import cli, loop
 from engine.train.codec_decoder import export, install_quantiser
 from engine.train.export import export_understudy
@@ -98,21 +102,75 @@ class TestRecipe:
         assert stages["export"].endswith("--as-trained")
         assert f"--quantiser {codec} " in stages["report"]
 
-    @pytest.mark.parametrize("damage", ["size", "config", "codec"])
+    @pytest.mark.parametrize(
+        ("damage", "told"),
+        [
+            ("size", "config.json is not an understudy of --size 256"),
+            ("config.json", "config.json"),
+            ("codec.safetensors", "codec.safetensors"),
+            ("model.safetensors", "model.safetensors cannot be read: it is cut off"),
+            ("tensor", "model.safetensors: tensor lm_head.weight is missing"),
+            ("quantised", "is quantised"),
+        ],
+    )
     def test_a_start_that_does_not_fit_is_refused_before_any_work(
-        self, published: Path, tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
+        self, published: Path, tmp_path: Path, damage: str, told: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
         folder = tmp_path / "start"
         folder.mkdir()
         for path in published.iterdir():
             (folder / path.name).write_bytes(path.read_bytes())
         size = "256" if damage == "size" else str(HIDDEN)
-        if damage != "size":
-            (folder / f"{damage}.{'json' if damage == 'config' else 'safetensors'}").write_text("nothing")
+        if damage == "tensor":
+            tensors = load_file(folder / "model.safetensors")
+            del tensors["lm_head.weight"]
+            save_file(tensors, folder / "model.safetensors")
+        elif damage == "quantised":
+            shutil.rmtree(folder)
+            quantise(published, folder, Scheme(experts=PartScheme(8)))
+        elif damage != "size":
+            (folder / damage).write_bytes((folder / damage).read_bytes()[:-1000])
         given = ["--work", str(tmp_path / "work"), "--start", str(folder), "--size", size, "--layers", str(LAYERS)]
         assert cli.main(given) == 1
-        assert ("--size 256" if damage == "size" else damage) in capsys.readouterr().err
+        error = capsys.readouterr().err
+        assert error.startswith(f"cannot start from {folder}: ")
+        assert told in error
         assert not (tmp_path / "work").exists()
+
+    @pytest.mark.parametrize(
+        ("given", "told"),
+        [
+            (["--size", "100"], "--size: 100 is not a multiple of 128 from 128 to 4096"),
+            (["--size", "0"], "--size"),
+            (["--size", "1000000"], "--size"),
+            (["--layers", "0"], "--layers: 0 is not a whole number from 1 to 1024"),
+            (["--layers", "1025"], "--layers"),
+            (["--hours", "-1"], "--hours: -1 is not a number from 0 to 1000"),
+            (["--hours", "nan"], "--hours"),
+            (["--hours", "inf"], "--hours"),
+            (["--hours", "0"], "--features"),
+            (["--threads", "0"], "--threads"),
+            (["--steps", "0"], "--steps"),
+            (["--codec-steps", "0"], "--codec-steps"),
+            (["--seed", "-1"], "--seed"),
+            (["--features", "nowhere"], "there is no features.jsonl in nowhere"),
+            (["--wordnet", "nowhere"], "there is no data.noun in nowhere"),
+            (["--out", __file__], "is a file, not a folder"),
+        ],
+    )
+    def test_what_would_fail_hours_later_is_refused_before_any_work(
+        self, tmp_path: Path, given: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(SystemExit) as stopped:
+            cli.main(["--work", str(tmp_path / "work"), *given])
+        assert stopped.value.code == 2
+        assert told in capsys.readouterr().err.splitlines()[-1]
+        assert not (tmp_path / "work").exists()
+
+    def test_every_size_that_is_accepted_is_a_model(self) -> None:
+        for size in range(cli.SIZE_UNIT, cli.MOST_SIZE + 1, cli.SIZE_UNIT):
+            assert model_config(size, 1).backbone.hidden_size == size
+        assert model_config(cli.SIZE_UNIT, cli.MOST_LAYERS).backbone.num_hidden_layers == cli.MOST_LAYERS
 
 
 def test_voices_of_little_speech_lean_on_others(work: Path, published: Path, tmp_path: Path) -> None:

@@ -188,7 +188,13 @@ class TestRefusals:
 
     def test_the_context_is_named_if_it_can_be_read(self) -> None:
         assert refused('{"type":"text.append","context":"npc"}').context == "npc"
+        assert refused('{"type":"text.append","context":"a","text":5}').context == "a"
+        assert refused('{"type":"text.append","context":"a","text":"\\ud800"}').context == "a"
+        assert refused('{"type":"text.sing","context":"a"}').context == "a"
+        assert refused('{"context":"a"}').context == "a"
         assert refused('{"type":"text.append","context":[]}').context is None
+        assert refused('{"type":"text.append","context":"\\ud800","text":"a"}').context is None
+        assert refused('{"type":"text.sing","context":"' + "c" * 65 + '"}').context is None
 
     def test_unknown_types_are_refused_by_name(self) -> None:
         error = refused('{"type":"text.sing"}')

@@ -183,6 +183,17 @@ class TestCommand:
         assert line["results"]["failures"] is None
         assert (tmp_path / "model" / "voice-pitch.png").exists()
 
+    def test_unknown_voices_are_refused_before_judges_are_loaded(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.undo()
+        monkeypatch.setattr(decode, "open_engine", lambda folder, text_stream: stage(True).engine)
+        monkeypatch.setattr(decode, "checkpoint_hash", lambda folder: "0123")
+        for judge in ("Judges", "SpeakerJudge", "KokoroReader"):
+            monkeypatch.setattr(voice, judge, lambda *_: pytest.fail("loaded"))
+        assert cli.main(["voice", "--voices", "nobody", "--out", str(tmp_path)]) == cli.EXIT_FAILED
+        assert "no voice nobody; there are" in capsys.readouterr().err
+
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [(["--utterances", "100000"], "there are 1800"), (["--parts", "1000"], "there are 360 sentences")],
