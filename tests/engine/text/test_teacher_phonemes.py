@@ -29,13 +29,13 @@ def test_sentences_read_as_the_teacher_read_them() -> None:
     "text",
     [
         "The apple is on the table, and the end of the hour is near.",
-        "I used to go to a school near an old house to eat.",
+        "I had to go to a school near an old house to eat.",
         "Is that the one that you used? No, that house is the one.",
         "What am I to do? I am in. Come in!",
         "By the way, we can live here; they will, too.",
-        "This is the state-of-the-art way; don't stop until you've read it all.",
+        "This is the state-of-the-art way; don't stop until you've seen it all.",
         "Siobhan and Wojciech met Anastasia at the Kardashians' place.",
-        "He had live music to really live for... or so they say.",
+        "He had loud music to really dance for... or so they say.",
     ],
 )
 def test_context_is_that_of_the_whole_sentence(text: str) -> None:
