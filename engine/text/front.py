@@ -18,7 +18,7 @@ from engine.text.clean import MOST_NOTICES, Cleaner
 from engine.text.grammar import warm_grammar
 from engine.text.markdown import MarkdownCleaner
 from engine.text.normalise import Left, Reading, needs_next, read
-from engine.text.phonemes import ANY_WORD, LEFT_WINDOW, needs_next_sound, phonemise_word, warm_phonemes
+from engine.text.phonemes import ANY_WORD, LEFT_WINDOW, LETTER_A, needs_next_sound, phonemise_word, warm_phonemes
 from engine.text.render import respelled
 from engine.text.ssml import SsmlCleaner
 from engine.text.structure import StructureGuard
@@ -219,7 +219,9 @@ class TextFront:
             if following is not None and _needs_next_sound(word):
                 alone = replace(following, follower="")
                 sound_after = (read(reading.left, alone, None, self._lexicon).spoken.split() or [ANY_WORD])[0]
-        phonemes = phonemise_word(self._sentence, reading.spoken, reading.pause, sound_after, reading.phonemes)
+        is_alone = not self._sentence and reading.boundary is Boundary.SENTENCE
+        letter_or_words = LETTER_A if is_alone and reading.spoken in ("a", "A") else reading.spoken
+        phonemes = phonemise_word(self._sentence, letter_or_words, reading.pause, sound_after, reading.phonemes)
         if not phonemes:
             return self._unsaid(word)
         if reading.boundary is Boundary.SENTENCE:

@@ -155,7 +155,7 @@ class SsmlCleaner(Cleaner):
         elif name == "emphasis":
             self._notice("emphasis", i, "emphasis is left to the voice")
         elif name not in _SILENT:
-            self._notice(name, i, f"<{name[:32]}> is not known and ignored; what is in it is read")
+            self._notice(name, i, f"<{name[:32]}> changes nothing here; what is in it is read")
         self._check_language(i, tag)
         return after
 

@@ -60,3 +60,17 @@ def test_long_and_foreign_words_are_read(word: str) -> None:
 @pytest.mark.parametrize(("word", "same"), [("Jr", "junior"), ("Ltd", "limited"), ("Blvd", "boulevard"), ("Ng", "ing")])
 def test_short_forms_are_not_spelled(word: str, same: str) -> None:
     assert sound(f"Acme {word} came") == sound(f"Acme {same} came")
+
+
+@pytest.mark.parametrize("text", ["A", "a", "A?", "A!", "A.", "a...", " A "])
+@pytest.mark.parametrize("cut", [1, 1000])
+def test_a_alone_is_the_letter(text: str, cut: int) -> None:
+    assert sound(text) == "A"
+    front = TextFront()
+    words = [word for at in range(0, len(text), cut) for word in front.append(text[at : at + cut])]
+    assert [*words, *front.finish()] == explain(text)
+
+
+@pytest.mark.parametrize("text", ["A dog.", "a dog", "I saw a."])
+def test_a_among_others_is_the_article(text: str) -> None:
+    assert "A" not in sound(text)

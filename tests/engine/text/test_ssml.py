@@ -70,7 +70,7 @@ def test_places_are_those_of_the_content() -> None:
         ("<say-as interpret-as='bling'>on</say-as>", "'bling' is not known"),
         ("<say-as interpret-as='cardinal'>on</say-as>", "cannot be read as 'cardinal'"),
         ("<emphasis>on</emphasis>", "left to the voice"),
-        ("<blink>on</blink>", "<blink> is not known"),
+        ("<blink>on</blink>", "<blink> changes nothing here"),
         ("<lang xml:lang='fr-FR'>on</lang>", "'fr-FR' is not spoken by this voice"),
         ("<break time='soon'/>on", "is no time for a break"),
         ("<break strength='huge'/>on", "is no strength"),
