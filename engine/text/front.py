@@ -16,9 +16,10 @@ from engine.lexicon import EMPTY, Lexicon
 from engine.text.assemble import Assembler
 from engine.text.clean import MOST_NOTICES, Cleaner
 from engine.text.grammar import warm_grammar
+from engine.text.letters import letter_name
 from engine.text.markdown import MarkdownCleaner
 from engine.text.normalise import Left, Reading, needs_next, read
-from engine.text.phonemes import ANY_WORD, LEFT_WINDOW, LETTER_A, needs_next_sound, phonemise_word, warm_phonemes
+from engine.text.phonemes import ANY_WORD, LEFT_WINDOW, needs_next_sound, phonemise_word, warm_phonemes
 from engine.text.render import respelled
 from engine.text.ssml import SsmlCleaner
 from engine.text.structure import StructureGuard
@@ -220,7 +221,7 @@ class TextFront:
                 alone = replace(following, follower="")
                 sound_after = (read(reading.left, alone, None, self._lexicon).spoken.split() or [ANY_WORD])[0]
         is_alone = not self._sentence and reading.boundary is Boundary.SENTENCE
-        letter_or_words = LETTER_A if is_alone and reading.spoken in ("a", "A") else reading.spoken
+        letter_or_words = letter_name("A") if is_alone and reading.spoken in ("a", "A") else reading.spoken
         phonemes = phonemise_word(self._sentence, letter_or_words, reading.pause, sound_after, reading.phonemes)
         if not phonemes:
             return self._unsaid(word)

@@ -24,9 +24,7 @@ LETTERS_TOGETHER = 4
 """At most, of a spelled word, that are said like one word."""
 _UNKNOWN_PARTS = re.compile(r"[A-Za-z]+(?:['.-][A-Za-z]+)*|[;:,.!?]")
 
-LETTER_A = "A."
-"""As opposed to the article."""
-_RESPELLED = {LETTER_A: "ay", "JSON": "Jason", "GUI": "gooey", "YAML": "yammel"} | {
+_RESPELLED = {"A.": "ay", "JSON": "Jason", "GUI": "gooey", "YAML": "yammel"} | {
     "Jr": "junior", "Sr": "senior", "Ltd": "limited", "Blvd": "boulevard", "Ng": "ing"
 }  # fmt: skip
 """Words that the lexicons and the model for unknown words get wrong."""
