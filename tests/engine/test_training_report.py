@@ -185,6 +185,7 @@ def test_times_of_stages_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         returncode = 0
 
     monkeypatch.setattr("engine.train.cli.subprocess.run", lambda command, env: Done())
+    (tmp_path / "features.jsonl").touch()
     assert cli.main(["--work", str(tmp_path), "--hours", "0", "--features", str(tmp_path)]) == 0
     lines = [json.loads(line) for line in (tmp_path / cli.STAGES).read_text(encoding="utf-8").splitlines()]
     assert [line["stage"] for line in lines] == ["codebooks", "codec", "decoder", "export", "report"]
