@@ -49,7 +49,7 @@ examples:
   footlights say < story.txt                        a file
   llm "Tell me a story" | footlights say            speech starts while the text is still being written
   footlights say                                    type; each line is spoken as you press Enter
-  footlights say "Pay $20 by 3/4." --explain        how it will be read, without speaking
+  footlights say 'Pay $20 by 3/4.' --explain        how it will be read, without speaking
   footlights say --server ws://192.168.1.5:8060 hi  with a server that is running already
   footlights say "Hi." --rate 44100 -o - | ffmpeg -f s16le -ar 44100 -ac 1 -i - hi.mp3
 
