@@ -25,10 +25,11 @@ OFFLINE_SENTENCES = 16
 
 def quality(arguments: argparse.Namespace) -> None:
     """``footlights bench quality``. Raises ``MissingError`` and ``FootlightsError``."""
-    judges = Judges()
     folder = arguments.model or decode.DEFAULT_MODEL
     engine = decode.open_engine(folder, arguments.text_stream)
+    # Before the judges, which take seconds to load: it refuses names at once.
     reader = decode.EngineReader(engine, decode.checkpoint_hash(folder), arguments.voices)
+    judges = Judges()
     others, absent = open_peers(arguments.voices) if arguments.peers else ([], [])
     _read_and_report("quality", [reader, *others], absent, judges, arguments)
 

@@ -11,7 +11,7 @@ import soundfile
 import torch
 from numpy.typing import NDArray
 
-from clients.bench import assets, cli, decode, sound, stages, voice, voice_plots, voice_report
+from clients.bench import assets, cli, decode, run, sound, stages, voice, voice_plots, voice_report
 from clients.bench.decode import EngineReader, read_batch
 from clients.bench.kept import KeptReader
 from clients.bench.peers import TEACHER_VOICE
@@ -183,15 +183,17 @@ class TestCommand:
         assert line["results"]["failures"] is None
         assert (tmp_path / "model" / "voice-pitch.png").exists()
 
+    @pytest.mark.parametrize("bench", ["voice", "quality"])
     def test_unknown_voices_are_refused_before_judges_are_loaded(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, bench: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.undo()
         monkeypatch.setattr(decode, "open_engine", lambda folder, text_stream: stage(True).engine)
         monkeypatch.setattr(decode, "checkpoint_hash", lambda folder: "0123")
         for judge in ("Judges", "SpeakerJudge", "KokoroReader"):
             monkeypatch.setattr(voice, judge, lambda *_: pytest.fail("loaded"))
-        assert cli.main(["voice", "--voices", "nobody", "--out", str(tmp_path)]) == cli.EXIT_FAILED
+        monkeypatch.setattr(run, "Judges", lambda: pytest.fail("loaded"))
+        assert cli.main([bench, "--voices", "nobody", "--out", str(tmp_path)]) == cli.EXIT_FAILED
         assert "no voice nobody; there are" in capsys.readouterr().err
 
     @pytest.mark.parametrize(
