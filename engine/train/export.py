@@ -13,6 +13,17 @@ from engine.weights import save_decoder
 
 
 @torch.no_grad()
+def trained_decoder(training: Path, hidden: int, layers: int) -> tuple[Decoder, int]:
+    """The averaged weights of ``training.pt``, and after how many updates."""
+    decoder = Decoder(model_config(hidden, layers))
+    state = torch.load(training, weights_only=True)
+    decoder.load_state_dict(state["decoder"])
+    for name, parameter in decoder.named_parameters():
+        parameter.copy_(state["average"][name])
+    return decoder.eval(), state["step"]
+
+
+@torch.no_grad()
 def lean(decoder: Decoder) -> None:
     """Move each voice of ``LEANS_ON`` towards the other: its embedding beside the audio, and its tag in the prompt."""
     tokenizer, aligned = build_tokenizer(), decoder.aligned_text
@@ -31,19 +42,13 @@ def export_understudy(
 
     ``as_trained``: no voice leans on another.
     """
-    config = model_config(hidden, layers)
-    decoder = Decoder(config)
-    state = torch.load(training, weights_only=True)
-    decoder.load_state_dict(state["decoder"])
-    with torch.no_grad():
-        for name, parameter in decoder.named_parameters():
-            parameter.copy_(state["average"][name])
+    decoder, step = trained_decoder(training, hidden, layers)
     if not as_trained:
         lean(decoder)
-    save_decoder(out, decoder, config)
+    save_decoder(out, decoder, decoder.config)
     path = out / "config.json"
     values = json.loads(path.read_text(encoding="utf-8"))
-    values["footlights"] = manifest() | {"notes": [f"trained for {state['step']} steps"]}
+    values["footlights"] = manifest() | {"notes": [f"trained for {step} steps"]}
     path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     build_tokenizer().save(str(out / "tokenizer.json"), pretty=False)
     shutil.copyfile(codec, out / "codec.safetensors")

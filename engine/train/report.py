@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from engine.model.decoder import Decoder
 from engine.train import curves
 from engine.train.assets import CHECKSUMS, RECOGNISER_CHECKSUMS
 from engine.train.balance import expert_shares, unevenness
 from engine.train.corpus import OFTEN, Coverage, Heard, Judged, coverage, hours, index, lexicon_words, verdicts
 from engine.train.data import Batch, ExampleBuilder, Sampler, encode_take
+from engine.train.export import trained_decoder
 from engine.train.features import load_takes
 from engine.train.quantiser import Quantiser
 from engine.train.recipe import build_tokenizer, model_config
@@ -56,6 +55,7 @@ def gather(args: argparse.Namespace) -> Facts:
     """Read everything back."""
     entries = index(args.features)
     batches = held_out_batches(args)
+    decoder, _ = trained_decoder(args.training, args.hidden, args.layers)
     stages: Path | None = args.stages
     lines = stages.read_text("utf-8").splitlines() if stages is not None and stages.is_file() else []
     return Facts(
@@ -67,20 +67,9 @@ def gather(args: argparse.Namespace) -> Facts:
         decoder_s=curves.seconds(args.decoder_log),
         codec=curves.read_log(args.codec_log),
         codec_s=curves.seconds(args.codec_log),
-        shares=expert_shares(trained_decoder(args), batches) if batches else None,
+        shares=expert_shares(decoder, batches) if batches else None,
         checksums=checksums([SENTENCES, args.quantiser, *(folder / "features.jsonl" for folder in args.features)]),
     )
-
-
-def trained_decoder(args: argparse.Namespace) -> Decoder:
-    """The averaged weights, which are those that are exported."""
-    decoder = Decoder(model_config(args.hidden, args.layers))
-    state = torch.load(args.training, weights_only=True)
-    decoder.load_state_dict(state["decoder"])
-    with torch.no_grad():
-        for name, parameter in decoder.named_parameters():
-            parameter.copy_(state["average"][name])
-    return decoder.eval()
 
 
 def held_out_batches(args: argparse.Namespace) -> list[Batch]:
