@@ -17,13 +17,15 @@ from engine.config.model import CONFIG_FILE
 from engine.errors import ConfigError, FootlightsError
 from engine.train.assets import fetch_recogniser, fetch_teacher
 from engine.train.loop import started
-from engine.train.recipe import model_config
+from engine.train.recipe import TEACHER_STYLES, VOICES, model_config
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
 HOURS, STEPS, CODEC_STEPS = 8.1, 6520, 6600
 """Of the published model: hours the teacher speaks, decoder updates, codec updates.
 
 Learned from are fewer: silence around takes is cut off, held-out texts are left out (``docs/training/report.md``)."""
+FURTHER_LR = 1e-3
+"""Peak of a run that goes on from a checkpoint, whose rate had fallen: half of what a new one rises to."""
 STAGES = "stages.jsonl"
 """How long each stage took, in ``--work``; a stage that was resumed has several lines."""
 MOST_HOURS = 1000
@@ -41,6 +43,7 @@ examples:
                                                     train an earlier run further
   footlights train --start engine/understudy --hours 2 --seed 2 --steps 500 --work runs/more
                                                     train the published model on, with two more hours
+  ... --voices heart michael bella                  and only these voices in the new speech
   footlights train --size 384 --work runs/large     a larger model
 
 Stages: teacher (Kokoro-82M reads sentences), judge (Whisper marks takes that the teacher got wrong: nothing is learned
@@ -68,6 +71,8 @@ def stages(args: argparse.Namespace, model: Path) -> Iterator[Stage]:
     teacher = ["--model", model, "--voices", model.parent, "--sentences", SENTENCES, "--out", speech]
     if args.wordnet:
         teacher += ["--wordnet", args.wordnet]
+    if args.voices:
+        teacher += ["--styles", *(dict(zip(VOICES, TEACHER_STYLES, strict=True))[voice] for voice in args.voices)]
     if args.hours > 0:
         yield _stage("teacher", "teacher", *teacher, "--hours", args.hours, "--seed", args.seed)
         if args.judge:
@@ -79,7 +84,7 @@ def stages(args: argparse.Namespace, model: Path) -> Iterator[Stage]:
     if not quantiser.exists():
         yield _stage("codebooks", "fit_codec", "--features", *features, "--out", quantiser)
     shared = ["--features", *features, "--quantiser", quantiser, "--seed", args.seed]
-    start = ["--start", args.start] if args.start else []
+    start = ["--start", args.start, "--lr", FURTHER_LR] if args.start else []
     if not args.start:
         yield _stage("codec", "codec_decoder", *shared, "--out", work / "codec", "--steps", args.codec_steps)
     size = ["--hidden", args.size, "--layers", args.layers]
@@ -130,6 +135,8 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         help="further folders of analysed speech",
     )
+    whose = "voices that the new speech is of (all of them, the main ones twice as often)"
+    parser.add_argument("--voices", choices=VOICES, metavar="NAME", nargs="+", default=[], help=whose)
     parser.add_argument(
         "--wordnet",
         type=Path,

@@ -102,6 +102,11 @@ class TestRecipe:
         assert stages["export"].endswith("--as-trained")
         assert f"--quantiser {codec} " in stages["report"]
 
+    def test_new_speech_of_some_voices(self, tmp_path: Path) -> None:
+        args = self.args("--work", str(tmp_path), "--voices", "bella", "george")
+        teacher = next(stage for stage in cli.stages(args, tmp_path) if stage.name == "teacher")
+        assert " --styles af_bella bm_george " in " ".join([*teacher.arguments, ""])
+
     @pytest.mark.parametrize(
         ("damage", "told"),
         [
