@@ -128,12 +128,12 @@ class Vocoder(nn.Module):
         the high-pass. ``position`` [B] int64: frames made.
         """
         batch, frame = parameters.shape[0], grid(hop)
-        sequence, at, period, late = self._pulses(parameters, phase, frame)
+        sequence, at, period, late = self.pulses(parameters, phase, frame)
         # Events: all noise blocks of all sequences, then all pulses.
         noises = batch * NOISE_BLOCKS
         of = torch.cat([torch.arange(batch).repeat_interleave(NOISE_BLOCKS), sequence])
-        spectra = self._spectra(parameters, of, torch.cat([frame.centres.repeat(batch), at]), period, late, hop)
-        spectra[:noises] *= self._noise(position % NOISE_FRAMES, frame).flatten(0, 1)
+        spectra = self.spectra(parameters, of, torch.cat([frame.centres.repeat(batch), at]), period, late, hop)
+        spectra[:noises] *= self.noise(position % NOISE_FRAMES, frame).flatten(0, 1)
         waves = torch.fft.irfft(spectra, FFT_SIZE).numpy()
 
         out = np.zeros((batch, frame.samples + FFT_SIZE + PRE_DELAY), np.float32)
@@ -147,15 +147,15 @@ class Vocoder(nn.Module):
         clean = frame.high_pass(out[:, : frame.samples].astype(np.float64), rumble.numpy())
         return torch.from_numpy(soft_limit(clean)).float()
 
-    def _noise(self, row: Tensor, frame: Grid) -> Tensor:
-        """Spectra [B, N, K] of the noise of one frame, ``row`` [B] of the table."""
+    def noise(self, row: Tensor, frame: Grid) -> Tensor:
+        """Spectra [..., N, K] of the noise of frames, each ``row`` [...] of the table."""
         if frame.samples == SAMPLES_PER_FRAME:
             return self.get_buffer("_noise_spectra")[row]
         blocks = self.get_buffer("_noise_samples")[row, :, : frame.is_filled.shape[1]] * frame.is_filled
         spectra: Tensor = torch.fft.rfft(blocks, FFT_SIZE)
         return spectra
 
-    def _pulses(self, parameters: Tensor, phase: Tensor, frame: Grid) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def pulses(self, parameters: Tensor, phase: Tensor, frame: Grid) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Glottal pulses of a frame: of which sequence, at which sample, the period then, how late the sample is for it
         (in samples); each [E]. ``phase`` moves on."""
         batch = parameters.shape[0]
@@ -177,10 +177,10 @@ class Vocoder(nn.Module):
         """Length of the carried overlap."""
         return FFT_SIZE + PRE_DELAY
 
-    def _spectra(self, parameters: Tensor, of: Tensor, at: Tensor, period: Tensor, late: Tensor, hop: int) -> Tensor:
+    def spectra(self, parameters: Tensor, of: Tensor, at: Tensor, period: Tensor, late: Tensor, hop: int) -> Tensor:
         """Spectra [E, K] (complex) of events at sample ``at`` of sequence ``of`` (both [E]).
 
-        Noise comes first: filters for it. The last events are pulses of ``period``, ``late`` as ``_pulses`` says.
+        Noise comes first: filters for it. The last events are pulses of ``period``, ``late`` as ``pulses`` says.
         """
         index = torch.div(at, hop, rounding_mode="floor")
         share = (at - index * hop)[:, None] / hop
@@ -189,11 +189,11 @@ class Vocoder(nn.Module):
         log_power = (now[:, :NUM_CEPSTRA] @ self.get_buffer("envelope_basis")).clamp_(max=MAX_LOG_ENVELOPE)
         bands = now[:, NUM_CEPSTRA:LOG_F0] * 10
         decibels = torch.addmm(self.get_buffer("band_offset"), bands, self.get_buffer("band_basis"))
-        aperiodic = decibels.clamp_(LOWEST_DECIBELS, 0).mul_(math.log(10) / 10)
+        aperiodic = decibels.clamp_(LOWEST_DECIBELS, 0) * (math.log(10) / 10)
         noises = len(of) - len(period)
         is_voiced = torch.where(share < 0.5, left[:, VOICED:], right[:, VOICED:])[:noises] > 0.5
         log_power[:noises] += aperiodic[:noises] * is_voiced
-        log_power[noises:] += aperiodic[noises:].expm1_().neg_().clamp_(min=LOWEST_SHARE).log_()
+        log_power[noises:] += (-aperiodic[noises:].expm1()).clamp(min=LOWEST_SHARE).log()
         log_magnitude = log_power.mul_(0.5)
         angle = torch.fft.rfft(torch.fft.irfft(log_magnitude, FFT_SIZE).mul_(self.get_buffer("_fold"))).imag
         angle[noises:] -= self.get_buffer("_omega") * (PRE_DELAY - late.float())[:, None]

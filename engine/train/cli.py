@@ -20,8 +20,8 @@ from engine.train.loop import started
 from engine.train.recipe import TEACHER_STYLES, VOICES, model_config
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
-HOURS, STEPS, CODEC_STEPS = 8.1, 6520, 6600
-"""Of the published model: hours the teacher speaks, decoder updates, codec updates.
+HOURS, STEPS, CODEC_STEPS, SOUND_STEPS = 8.1, 6520, 6600, 4000
+"""Of the published model: hours the teacher speaks, decoder updates, codec updates, and those by its sound.
 
 Learned from are fewer: silence around takes is cut off, held-out texts are left out (``docs/training/report.md``)."""
 FURTHER_LR = 1e-3
@@ -47,9 +47,9 @@ examples:
   footlights train --size 384 --work runs/large     a larger model
 
 Stages: teacher (Kokoro-82M reads sentences), judge (Whisper marks takes that the teacher got wrong: nothing is learned
-from them), analyse (vocoder parameters), codebooks, decoder and codec (the two long ones), export, report (curves,
-hours, coverage, balance of experts, checksums). Every stage keeps its results under --work and is skipped or resumed
-when they are there.
+from them), analyse (vocoder parameters), codebooks, codec, sound (the codec by its sound) and decoder (the long ones),
+export, report (curves, hours, coverage, balance of experts, checksums). Every stage keeps its results under --work and
+is skipped or resumed when they are there.
 """
 
 
@@ -66,6 +66,7 @@ def stages(args: argparse.Namespace, model: Path) -> Iterator[Stage]:
     """The recipe in order; a stage whose result exists and cannot grow is left out."""
     work: Path = args.work
     speech, codec = work / "speech", (args.start or work / "codec") / "codec.safetensors"
+    sound = work / "sound"
     quantiser = codec if args.start else work / "quantiser.safetensors"
     features = [work / "features", *args.features]
     teacher = ["--model", model, "--voices", model.parent, "--sentences", SENTENCES, "--out", speech]
@@ -87,13 +88,17 @@ def stages(args: argparse.Namespace, model: Path) -> Iterator[Stage]:
     start = ["--start", args.start, "--lr", FURTHER_LR] if args.start else []
     if not args.start:
         yield _stage("codec", "codec_decoder", *shared, "--out", work / "codec", "--steps", args.codec_steps)
+    if args.hours > 0 and args.sound_steps > 0:
+        spoken = ["--speech", speech, "--features", work / "features"]
+        yield _stage("sound", "codec_sound", *spoken, "--start", codec, "--out", sound, "--steps", args.sound_steps)
+        codec = sound / "codec.safetensors"
     size = ["--hidden", args.size, "--layers", args.layers]
     yield _stage("decoder", "loop", *shared, "--out", work / "decoder", "--steps", args.steps, *start, *size)
     trained = ["--training", work / "decoder" / "training.pt", "--codec", codec]
-    # The voices of the checkpoint lean already.
-    as_they_are = ["--as-trained"] if args.start else []
-    yield _stage("export", "export", *trained, "--out", args.out, *size, *as_they_are)
+    before = ["--start", args.start] if args.start else []
+    yield _stage("export", "export", *trained, "--out", args.out, *size, *before)
     logs = ["--decoder-log", work / "decoder" / "log.jsonl", "--codec-log", work / "codec" / "log.jsonl"]
+    logs += ["--sound-log", sound / "log.jsonl"]
     made = ["--features", *features, "--quantiser", quantiser, *trained[:2], *logs, "--stages", work / STAGES]
     yield _stage("report", "report", *made, "--out", work / "report", *size)
 
@@ -150,7 +155,7 @@ def parser() -> argparse.ArgumentParser:
         "--start",
         type=Path,
         metavar="FOLDER",
-        help="train this checkpoint's decoder on; its codec stays as it is, and --steps counts from 0",
+        help="train this checkpoint on; its codes stay what they are, and --steps counts from 0",
     )
     sizes = f"hidden size, the size dial: a multiple of {SIZE_UNIT} up to {MOST_SIZE} (%(default)s)"
     parser.add_argument("--size", type=_whole(SIZE_UNIT, MOST_SIZE, SIZE_UNIT), metavar="N", default=256, help=sizes)
@@ -159,6 +164,8 @@ def parser() -> argparse.ArgumentParser:
     updates = _whole(1, 10_000_000)
     parser.add_argument("--steps", type=updates, metavar="N", default=STEPS, help="decoder updates (%(default)s)")
     parser.add_argument("--codec-steps", type=updates, metavar="N", default=CODEC_STEPS, help="codec's (%(default)s)")
+    sounds = "further ones of the codec, by its sound, on the new speech; 0: none (%(default)s)"
+    parser.add_argument("--sound-steps", type=_whole(0, 10_000_000), metavar="N", default=SOUND_STEPS, help=sounds)
     parser.add_argument(
         "--threads", type=_whole(1, 1024), metavar="N", default=1, help="cores for each stage (%(default)s)"
     )

@@ -12,44 +12,20 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from engine.codec.understudy import CODEBOOK_STREAMS, FeatureDecoder, UnderstudyCodec
 from engine.codec.vocoder import FFT_SIZE, LOG_F0, NUM_BANDS, NUM_CEPSTRA, SAMPLE_RATE_HZ, SUBFRAMES_PER_FRAME, VOICED
+from engine.train.critic import Critic
 from engine.train.data import NUM_NEAREST
 from engine.train.features import load_takes
 from engine.train.quantiser import Quantiser
 from engine.train.texts import is_held_out
 
-MEL_BINS = 80
 CODE_NOISE = 0.2
 """Share of refining codes replaced by a near one: the decoder in front will not choose perfectly."""
 WEIGHTS = {"cepstra": 1.0, "bands": 0.3, "log_f0": 4.0, "voiced": 0.5}
-
-
-class Discriminator(nn.Module):
-    """Patches of log spectrum [B, 1, T, 80] told from the teacher's; returns every layer for feature matching."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        channels = (2, 24, 48, 96, 96)
-        self.layers = nn.ModuleList(
-            nn.utils.parametrizations.weight_norm(nn.Conv2d(a, b, (5, 5), stride=(2, 2), padding=2))
-            for a, b in zip(channels, channels[1:], strict=False)
-        )
-        self.last = nn.utils.parametrizations.weight_norm(nn.Conv2d(channels[-1], 1, 3, padding=1))
-
-    def forward(self, x: Tensor) -> list[Tensor]:
-        """``x`` [B, 1, T, 80]; its slope in time is a second channel."""
-        slope = F.pad(x[:, :, 1:] - x[:, :, :-1], (0, 0, 1, 0))
-        x = torch.cat([x, 2 * slope], 1)
-        outputs = []
-        for layer in self.layers:
-            x = F.leaky_relu(layer(x), 0.1)
-            outputs.append(x)
-        return [*outputs, self.last(x)]
 
 
 def analysis_tables() -> dict[str, Tensor]:
@@ -86,6 +62,40 @@ def install_quantiser(decoder: FeatureDecoder, quantiser: Quantiser) -> None:
     decoder.get_buffer("input_scale").copy_(torch.cat(scale))
 
 
+def nearest_codes(quantiser: Quantiser) -> list[Tensor]:
+    """For each codebook [V, N]: each code's near ones."""
+    return [torch.cdist(book, book).topk(NUM_NEAREST, largest=False).indices for book in quantiser.codebooks]
+
+
+def with_code_noise(codes: Tensor, nearest: list[Tensor]) -> Tensor:
+    """``codes`` [B, C, F] with some of the refining ones replaced by a near one."""
+    noisy = codes.clone()
+    for i in range(2, codes.shape[1]):
+        choice = torch.randint(NUM_NEAREST, (*codes[:, i].shape, 1))
+        near = nearest[i][codes[:, i]].gather(2, choice)[..., 0]
+        noisy[:, i] = torch.where(torch.rand(near.shape) < CODE_NOISE, near, codes[:, i])
+    return noisy
+
+
+def parameter_distances(made: Tensor, target: Tensor) -> dict[str, Tensor]:
+    """L1 per kind of parameter; cepstra also by their slope in time; pitch where it is voiced. Both [B, S, D]."""
+    cepstra, true = made[..., :NUM_CEPSTRA], target[..., :NUM_CEPSTRA]
+    slope = (cepstra.diff(dim=1) - true.diff(dim=1)).abs().mean()
+    voiced = target[..., VOICED]
+    bands = slice(NUM_CEPSTRA, NUM_CEPSTRA + NUM_BANDS)
+    return {
+        "cepstra": NUM_CEPSTRA / 4 * ((cepstra - true).abs().mean() + slope),
+        "bands": ((made[..., bands] - target[..., bands]).abs() * voiced[..., None]).mean(),
+        "log_f0": ((made[..., LOG_F0] - target[..., LOG_F0]).abs() * voiced).mean(),
+        "voiced": (made[..., VOICED] - voiced).abs().mean(),
+    }
+
+
+def parameter_loss(distances: dict[str, Tensor]) -> Tensor:
+    """The distances as one number to be lowered."""
+    return torch.stack([WEIGHTS[name] * part for name, part in distances.items()]).sum()
+
+
 class CodecTrainer:
     """State of a run; resumable."""
 
@@ -97,20 +107,17 @@ class CodecTrainer:
         self.codec = UnderstudyCodec()
         for name, table in analysis_tables().items():
             self.codec.vocoder.get_buffer(name).copy_(table)
-        index = (torch.linspace(0, 1, MEL_BINS) ** 1.7 * 512).round().long()
-        self.to_log_spectrum = self.codec.vocoder.get_buffer("envelope_basis")[:, index] / 6
-        self.discriminator = Discriminator()
+        self.critic = Critic(self.codec.vocoder)
         parameters = [p for p in self.codec.features.parameters() if p.requires_grad]
         self.optimiser = torch.optim.AdamW(parameters, lr=args.lr, betas=(0.8, 0.98), weight_decay=0.01)
-        self.critic_optimiser = torch.optim.AdamW(self.discriminator.parameters(), lr=2e-4, betas=(0.8, 0.98))
         self.step = 0
         self.checkpoint = args.out / "codec-training.pt"
         if self.checkpoint.exists():
             state = torch.load(self.checkpoint, weights_only=True)
             self.codec.load_state_dict(state["codec"])
-            self.discriminator.load_state_dict(state["discriminator"])
+            self.critic.discriminator.load_state_dict(state["discriminator"])
             self.optimiser.load_state_dict(state["optimiser"])
-            self.critic_optimiser.load_state_dict(state["critic_optimiser"])
+            self.critic.optimiser.load_state_dict(state["critic_optimiser"])
             self.step = state["step"]
         # Behind the earlier state: its codebooks may have been improved since.
         install_quantiser(self.codec.features, quantiser)
@@ -121,9 +128,7 @@ class CodecTrainer:
                 codes, _ = quantiser.encode(take.features)
                 whole = torch.from_numpy(take.features[: len(codes) * SUBFRAMES_PER_FRAME])
                 (self.held if is_held_out(take.text) else self.train).append((codes, whole))
-        self.neighbours = [
-            torch.cdist(book, book).topk(NUM_NEAREST, largest=False).indices for book in quantiser.codebooks
-        ]
+        self.neighbours = nearest_codes(quantiser)
         print(f"{len(self.train)} takes, {len(self.held)} held out, from step {self.step}", flush=True)
 
     def batch(self) -> tuple[Tensor, Tensor]:
@@ -138,36 +143,13 @@ class CodecTrainer:
             start = int(self.rng.integers(len(code) - frames))
             codes.append(code[start : start + frames].T)
             targets.append(target[start * SUBFRAMES_PER_FRAME : (start + frames) * SUBFRAMES_PER_FRAME])
-        noisy = torch.stack(codes)
-        for i in range(2, noisy.shape[1]):
-            near = self.neighbours[i][noisy[:, i]].gather(2, torch.randint(NUM_NEAREST, (*noisy[:, i].shape, 1)))[
-                ..., 0
-            ]
-            noisy[:, i] = torch.where(torch.rand(near.shape) < CODE_NOISE, near, noisy[:, i])
-        return noisy, torch.stack(targets)
+        return with_code_noise(torch.stack(codes), self.neighbours), torch.stack(targets)
 
     def reconstruct(self, codes: Tensor) -> Tensor:
         """Parameters of ``codes`` from empty windows."""
         network = self.codec.features
         out: Tensor = network(network.dequantise(codes), network.empty_windows(len(codes)))[0]
         return out
-
-    def distance(self, made: Tensor, target: Tensor) -> dict[str, Tensor]:
-        """L1 per kind of parameter; cepstra also by their slope in time; pitch where it is voiced."""
-        cepstra, true = made[..., :NUM_CEPSTRA], target[..., :NUM_CEPSTRA]
-        slope = (cepstra.diff(dim=1) - true.diff(dim=1)).abs().mean()
-        voiced = target[..., VOICED]
-        bands = slice(NUM_CEPSTRA, NUM_CEPSTRA + NUM_BANDS)
-        return {
-            "cepstra": NUM_CEPSTRA / 4 * ((cepstra - true).abs().mean() + slope),
-            "bands": ((made[..., bands] - target[..., bands]).abs() * voiced[..., None]).mean(),
-            "log_f0": ((made[..., LOG_F0] - target[..., LOG_F0]).abs() * voiced).mean(),
-            "voiced": (made[..., VOICED] - voiced).abs().mean(),
-        }
-
-    def log_spectrum(self, parameters: Tensor) -> Tensor:
-        """[B, 1, 8F, 80], about unit range."""
-        return (parameters[..., :NUM_CEPSTRA] @ self.to_log_spectrum + 2)[:, None]
 
     def train_step(self) -> dict[str, float]:
         """One update of decoder and, once it has started, discriminator."""
@@ -176,25 +158,14 @@ class CodecTrainer:
             group["lr"] = self.args.lr * scale
         codes, target = self.batch()
         made = self.reconstruct(codes)
-        parts = self.distance(made, target)
-        total = torch.stack([WEIGHTS[name] * part for name, part in parts.items()]).sum()
+        parts = parameter_distances(made, target)
+        total = parameter_loss(parts)
         report = {name: part.item() for name, part in parts.items()}
         if self.step >= self.args.adversarial_from:
-            real, fake = self.log_spectrum(target), self.log_spectrum(made)
-            critic = self.discriminator(real)[-1], self.discriminator(fake.detach())[-1]
-            critic_loss = F.relu(1 - critic[0]).mean() + F.relu(1 + critic[1]).mean()
-            self.critic_optimiser.zero_grad()
-            critic_loss.backward()  # type: ignore[no-untyped-call]
-            self.critic_optimiser.step()
-            self.discriminator.requires_grad_(False)
-            judged, reference = self.discriminator(fake), self.discriminator(real)
-            matching = torch.stack(
-                [(a - b).abs().mean() for a, b in zip(judged[:-1], reference[:-1], strict=True)]
-            ).sum()
-            adversarial = -judged[-1].mean()
-            total = total + self.args.adversarial * (adversarial + 2 * matching)
-            self.discriminator.requires_grad_(True)
-            report |= {"critic": critic_loss.item(), "adversarial": adversarial.item(), "matching": matching.item()}
+            report["critic"] = self.critic.learn(made, target)
+            judged = self.critic.losses(made, target)
+            total = total + self.args.adversarial * self.critic.loss(judged)
+            report |= {name: part.item() for name, part in judged.items()}
         self.optimiser.zero_grad()
         total.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.codec.features.parameters(), 5.0)
@@ -207,13 +178,18 @@ class CodecTrainer:
         if not self.held:
             return {}
         with torch.no_grad():
-            parts = [self.distance(self.reconstruct(codes.T[None]), target[None]) for codes, target in self.held[:24]]
+            parts = [
+                parameter_distances(self.reconstruct(codes.T[None]), target[None]) for codes, target in self.held[:24]
+            ]
         return {name: round(float(np.mean([part[name].item() for part in parts])), 4) for name in parts[0]}
 
     def save(self) -> None:
         """Write the checkpoint and the codec as it stands."""
-        state: dict[str, Any] = {"codec": self.codec.state_dict(), "discriminator": self.discriminator.state_dict()}
-        state |= {"optimiser": self.optimiser.state_dict(), "critic_optimiser": self.critic_optimiser.state_dict()}
+        state: dict[str, Any] = {
+            "codec": self.codec.state_dict(),
+            "discriminator": self.critic.discriminator.state_dict(),
+        }
+        state |= {"optimiser": self.optimiser.state_dict(), "critic_optimiser": self.critic.optimiser.state_dict()}
         torch.save(state | {"step": self.step}, self.checkpoint.with_suffix(".partial"))
         self.checkpoint.with_suffix(".partial").rename(self.checkpoint)
         export(self.codec, self.args.out / "codec.safetensors")

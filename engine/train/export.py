@@ -36,19 +36,31 @@ def lean(decoder: Decoder) -> None:
 
 
 def export_understudy(
-    training: Path, codec: Path, out: Path, hidden: int, layers: int, *, as_trained: bool = False
+    training: Path,
+    codec: Path,
+    out: Path,
+    hidden: int,
+    layers: int,
+    *,
+    start: Path | None = None,
+    as_trained: bool = False,
 ) -> int:
     """Write ``out`` (config.json, model.safetensors, codec.safetensors, tokenizer.json); returns its size in bytes.
 
-    ``as_trained``: no voice leans on another.
+    ``start``: the checkpoint whose decoder was trained on; its voices lean already. ``as_trained``: no voice leans on
+    another.
     """
     decoder, step = trained_decoder(training, hidden, layers)
-    if not as_trained:
+    if not as_trained and start is None:
         lean(decoder)
+    notes = [f"trained for {step} steps"]
+    if start is not None:
+        earlier = json.loads((start / "config.json").read_text(encoding="utf-8")).get("footlights", {})
+        notes = [*earlier.get("notes", []), *notes]
     save_decoder(out, decoder, decoder.config)
     path = out / "config.json"
     values = json.loads(path.read_text(encoding="utf-8"))
-    values["footlights"] = manifest() | {"notes": [f"trained for {step} steps"]}
+    values["footlights"] = manifest() | {"notes": notes}
     path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     build_tokenizer().save(str(out / "tokenizer.json"), pretty=False)
     shutil.copyfile(codec, out / "codec.safetensors")
@@ -59,13 +71,15 @@ def main() -> None:
     """Command line: ``python -m engine.train.export --help``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--training", type=Path, required=True, help="training.pt of loop.py")
-    parser.add_argument("--codec", type=Path, required=True, help="codec.safetensors of codec_decoder.py")
+    parser.add_argument("--codec", type=Path, required=True, help="codec.safetensors of codec_sound.py")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--start", type=Path, metavar="FOLDER", help="the checkpoint whose decoder was trained on")
     parser.add_argument("--as-trained", action="store_true", help="no voice of little speech leans on another")
     args = parser.parse_args()
-    size = export_understudy(args.training, args.codec, args.out, args.hidden, args.layers, as_trained=args.as_trained)
+    how = {"start": args.start, "as_trained": args.as_trained}
+    size = export_understudy(args.training, args.codec, args.out, args.hidden, args.layers, **how)
     print(f"{args.out}: {size / 1e6:.1f} MB")
 
 

@@ -30,6 +30,8 @@ class Take:
     phonemes: str
     durations: tuple[int, ...]
     features: NDArray[np.float32]
+    shard: str = ""
+    """File of the speech it is from."""
 
 
 def load_takes(folder: Path) -> list[Take]:
@@ -45,5 +47,6 @@ def load_takes(folder: Path) -> list[Take]:
             with np.load(folder / entry["file"]) as stored:
                 arrays[entry["file"]] = stored["features"]
         features = arrays[entry["file"]][entry["start"] : entry["stop"]].astype(np.float32)
-        takes.append(Take(entry["voice"], entry["text"], entry["phonemes"], tuple(entry["durations"]), features))
+        durations = tuple(entry["durations"])
+        takes.append(Take(entry["voice"], entry["text"], entry["phonemes"], durations, features, entry["shard"]))
     return takes

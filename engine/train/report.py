@@ -46,6 +46,8 @@ class Facts:
     decoder_s: float
     codec: curves.Log
     codec_s: float
+    sound: curves.Log
+    sound_s: float
     shares: NDArray[np.float64] | None
     """[L, E]; None: nothing was held out."""
     checksums: dict[str, str]
@@ -67,6 +69,8 @@ def gather(args: argparse.Namespace) -> Facts:
         decoder_s=curves.seconds(args.decoder_log),
         codec=curves.read_log(args.codec_log),
         codec_s=curves.seconds(args.codec_log),
+        sound=curves.read_log(args.sound_log),
+        sound_s=curves.seconds(args.sound_log),
         shares=expert_shares(decoder, batches) if batches else None,
         checksums=checksums([SENTENCES, args.quantiser, *(folder / "features.jsonl" for folder in args.features)]),
     )
@@ -92,8 +96,8 @@ def checksums(paths: Sequence[Path]) -> dict[str, str]:
 
 def markdown(facts: Facts) -> str:
     """The report; its pictures lie beside it."""
-    parts = ["# Training report", _times(facts), _speech(facts), _decoder(facts), _experts(facts), _codec(facts)]
-    return "\n\n".join([*parts, _data(facts)]) + "\n"
+    parts = ["# Training report", _times(facts), _speech(facts), _decoder(facts), _experts(facts)]
+    return "\n\n".join([*parts, _codec(facts), _sound(facts), _data(facts)]) + "\n"
 
 
 def _times(facts: Facts) -> str:
@@ -105,7 +109,11 @@ def _times(facts: Facts) -> str:
         rows.append(("all", f"{sum(sums.values()) / 3600:.2f} h"))
     rows += [
         (f"{name}: updates alone, all runs", f"{spent / 60:.1f} min")
-        for name, spent in (("decoder", facts.decoder_s), ("codec", facts.codec_s))
+        for name, spent in (
+            ("decoder", facts.decoder_s),
+            ("codec", facts.codec_s),
+            ("codec by its sound", facts.sound_s),
+        )
         if spent
     ]
     return f"## Time\n{_table(('stage', 'time by the clock'), rows)}"
@@ -148,6 +156,11 @@ def _decoder(facts: Facts) -> str:
 
 def _codec(facts: Facts) -> str:
     return _losses("Codec", facts.codec, "codec.svg", "mean distance of the vocoder's parameters")
+
+
+def _sound(facts: Facts) -> str:
+    unit = "mel: mean distance of log mel bands of the sound; the others as above"
+    return _losses("Codec by its sound", facts.sound, "sound.svg", unit)
 
 
 def _losses(title: str, log: curves.Log, picture: str, unit: str) -> str:
@@ -203,6 +216,8 @@ def write(facts: Facts, out: Path) -> None:
         curves.draw_losses(facts.decoder, out / "decoder.svg")
     if facts.codec:
         curves.draw_losses(facts.codec, out / "codec.svg")
+    if facts.sound:
+        curves.draw_losses(facts.sound, out / "sound.svg")
     if facts.shares is not None:
         curves.draw_experts(facts.shares, out / "experts.svg")
     (out / "report.md").write_text(markdown(facts), encoding="utf-8")
@@ -216,6 +231,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--training", type=Path, required=True, help="training.pt of loop.py")
     parser.add_argument("--decoder-log", type=Path, required=True, help="log.jsonl of loop.py")
     parser.add_argument("--codec-log", type=Path, required=True, help="log.jsonl of codec_decoder.py")
+    parser.add_argument("--sound-log", type=Path, required=True, help="log.jsonl of codec_sound.py")
     parser.add_argument("--stages", type=Path, help="times of the stages, written by footlights train")
     parser.add_argument("--out", type=Path, required=True, help="folder of the report")
     parser.add_argument("--hidden", type=int, default=256)

@@ -91,15 +91,16 @@ class TestRecipe:
     def args(self, *given: str) -> argparse.Namespace:
         return cli.parser().parse_args([*given, "--size", str(HIDDEN), "--layers", str(LAYERS)])
 
-    def test_a_started_run_keeps_the_codec(self, published: Path, tmp_path: Path) -> None:
+    def test_a_started_run_keeps_the_codes(self, published: Path, tmp_path: Path) -> None:
         args = self.args("--work", str(tmp_path), "--start", str(published), "--no-judge")
         stages = {stage.name: " ".join(stage.arguments) for stage in cli.stages(args, tmp_path)}
-        assert list(stages) == ["teacher", "analyse", "decoder", "export", "report"]
+        assert list(stages) == ["teacher", "analyse", "sound", "decoder", "export", "report"]
         codec = published / "codec.safetensors"
+        assert f"--start {codec} " in stages["sound"]
         assert f"--quantiser {codec} " in stages["decoder"]
         assert f"--start {published} " in stages["decoder"]
-        assert f"--codec {codec} " in stages["export"]
-        assert stages["export"].endswith("--as-trained")
+        assert f"--codec {tmp_path / 'sound' / 'codec.safetensors'} " in stages["export"]
+        assert stages["export"].endswith(f"--start {published}")
         assert f"--quantiser {codec} " in stages["report"]
 
     def test_new_speech_of_some_voices(self, tmp_path: Path) -> None:

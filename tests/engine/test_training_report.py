@@ -33,7 +33,8 @@ def test_the_report_tells_what_happened(work: Path, capsys: pytest.CaptureFixtur
         [
             *("--features", str(work / "features"), "--quantiser", str(work / "quantiser.safetensors")),
             *("--training", str(work / "training.pt"), "--decoder-log", str(work / "decoder.jsonl")),
-            *("--codec-log", str(work / "absent.jsonl"), "--stages", str(work / "stages.jsonl")),
+            *("--codec-log", str(work / "absent.jsonl"), "--sound-log", str(work / "absent.jsonl")),
+            *("--stages", str(work / "stages.jsonl")),
             *("--out", str(out), "--hidden", str(HIDDEN), "--layers", str(LAYERS)),
         ]
     )
@@ -153,12 +154,13 @@ def test_the_recipe_ends_with_a_report_whose_arguments_are_understood(
     assert given[0].features == [tmp_path / "f"]
     assert given[0].training == tmp_path / "decoder" / "training.pt"
     assert given[0].codec_log == tmp_path / "codec" / "log.jsonl"
+    assert given[0].sound_log == tmp_path / "sound" / "log.jsonl"
     assert given[0].stages == tmp_path / "stages.jsonl"
 
 
 def test_takes_are_judged_before_anything_is_learned_unless_that_is_not_wanted(tmp_path: Path) -> None:
     names = [stage.name for stage in cli.stages(cli.parser().parse_args(["--work", str(tmp_path)]), tmp_path)]
-    assert names == ["teacher", "judge", "analyse", "codebooks", "codec", "decoder", "export", "report"]
+    assert names == ["teacher", "judge", "analyse", "codebooks", "codec", "sound", "decoder", "export", "report"]
     without = cli.parser().parse_args(["--work", str(tmp_path), "--no-judge"])
     assert "judge" not in [stage.name for stage in cli.stages(without, tmp_path)]
 
