@@ -20,7 +20,7 @@ from engine.train.loop import started
 from engine.train.recipe import TEACHER_STYLES, VOICES, model_config
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
-HOURS, STEPS, CODEC_STEPS, SOUND_STEPS = 8.1, 6520, 6600, 4000
+HOURS, STEPS, CODEC_STEPS, SOUND_STEPS = 8.1, 6520, 6600, 1600
 """Of the published model: hours the teacher speaks, decoder updates, codec updates, and those by its sound.
 
 Learned from are fewer: silence around takes is cut off, held-out texts are left out (``docs/training/report.md``)."""
@@ -140,7 +140,7 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         help="further folders of analysed speech",
     )
-    whose = "voices that the new speech is of (all of them, the main ones twice as often)"
+    whose = "voices that the new speech is of (all of them, the three main ones most of it)"
     parser.add_argument("--voices", choices=VOICES, metavar="NAME", nargs="+", default=[], help=whose)
     parser.add_argument(
         "--wordnet",

@@ -35,7 +35,10 @@ CRITIC_ALONE = 200
 CONTEXT_FRAMES = 15
 """What the network has seen before the frames that sound: five blocks look three frames back each."""
 AVERAGE = 0.995
-"""Decay of the averaged weights, those that are kept."""
+"""Decay of the averaged weights."""
+LEARNED_SHARE = 0.5
+"""What is kept lies so far on the way from the weights before to the averaged ones: half way it sounds better than at
+either end (``docs/experiments.md``)."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,8 @@ class SoundTrainer:
         quantiser = Quantiser.load(args.start)
         self.codec = UnderstudyCodec.load(args.start)
         self.network = self.codec.features.train().requires_grad_(True)
-        self.average = {name: p.detach().clone() for name, p in self.network.named_parameters()}
+        self.before = {name: p.detach().clone() for name, p in self.network.named_parameters()}
+        self.average = {name: p.clone() for name, p in self.before.items()}
         self.optimiser = torch.optim.AdamW(self.network.parameters(), lr=args.lr, betas=(0.8, 0.98), weight_decay=0.0)
         self.critic = Critic(self.codec.vocoder)
         self.step = 0
@@ -161,12 +165,11 @@ class SoundTrainer:
         return report
 
     def validate(self) -> dict[str, float]:
-        """Mean distances of the averaged weights on parts of held-out takes, the same each time."""
+        """Mean distances of what is kept on parts of held-out takes, the same each time."""
         held = [take for take in self.held if len(take.codes) > self.args.frames + 1][:48]
         if not held:
             return {}
-        live = {name: p.detach().clone() for name, p in self.network.named_parameters()}
-        self._load(self.average)
+        live = self._show_kept()
         state = torch.get_rng_state()
         torch.manual_seed(0)
         with torch.no_grad():
@@ -178,20 +181,25 @@ class SoundTrainer:
             name: round(part.item(), 4) for name, part in [("mel", mel), *parameter_distances(made, target).items()]
         }
 
+    def _show_kept(self) -> dict[str, Tensor]:
+        """Put the weights that are kept into the network; returns those that were in it."""
+        live = {name: p.detach().clone() for name, p in self.network.named_parameters()}
+        self._load({name: before.lerp(self.average[name], LEARNED_SHARE) for name, before in self.before.items()})
+        return live
+
     def _load(self, weights: dict[str, Tensor]) -> None:
         with torch.no_grad():
             for name, parameter in self.network.named_parameters():
                 parameter.copy_(weights[name])
 
     def save(self) -> None:
-        """Write the checkpoint, and the codec with the averaged weights."""
+        """Write the checkpoint, and the codec as it is kept."""
         state: dict[str, Any] = {"network": self.network.state_dict(), "average": self.average, "step": self.step}
         partial = self.checkpoint.with_suffix(".partial")
         state |= {"optimiser": self.optimiser.state_dict(), "critic_optimiser": self.critic.optimiser.state_dict()}
         torch.save(state | {"discriminator": self.critic.discriminator.state_dict()}, partial)
         partial.rename(self.checkpoint)
-        live = {name: p.detach().clone() for name, p in self.network.named_parameters()}
-        self._load(self.average)
+        live = self._show_kept()
         export(self.codec, self.args.out / "codec.safetensors")
         self._load(live)
 
