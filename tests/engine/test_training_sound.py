@@ -159,6 +159,7 @@ class TestRun:
     ) -> None:
         monkeypatch.setattr(codec_sound, "CRITIC_ALONE", 10)
         monkeypatch.setattr(codec_sound, "AVERAGE", 0.5)
+        monkeypatch.setattr(codec_sound, "LEARNED_SHARE", 1.0)
         self.train(monkeypatch, work, tmp_path, 10)
         self.train(monkeypatch, work, tmp_path, 25)
         log = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -173,6 +174,21 @@ class TestRun:
             is_kept = name.removeprefix("features.") not in learned
             assert torch.equal(before[name], after[name]) == is_kept, name
         assert UnderstudyCodec.load(tmp_path / "codec.safetensors").features.width == 32
+
+    def test_what_is_kept_lies_between_the_weights_before_and_after(
+        self, work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(codec_sound, "AVERAGE", 0.0)
+        found = []
+        for share in (0.0, 0.5, 1.0):
+            # No more updates: what was learned is written once more.
+            monkeypatch.setattr(codec_sound, "LEARNED_SHARE", share)
+            self.train(monkeypatch, work, tmp_path, 12)
+            found.append(load_file(tmp_path / "codec.safetensors")["features.inward.weight"].float())
+        before, half, after = found
+        assert torch.equal(before, load_file(work / "codec.safetensors")["features.inward.weight"].float())
+        assert (after - before).abs().max() > 4e-3
+        torch.testing.assert_close(half, (before + after) / 2, atol=1e-3, rtol=0)
 
     def test_takes_have_their_own_sound(self, work: Path) -> None:
         quantiser = Quantiser.load(work / "codec.safetensors")
