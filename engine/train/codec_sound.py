@@ -26,6 +26,7 @@ from engine.train.critic import Critic
 from engine.train.features import load_takes
 from engine.train.labels import trim
 from engine.train.quantiser import Quantiser
+from engine.train.recipe import LEARNED_SHARE
 from engine.train.synthesis import LAG_SAMPLES, MelDistance, synthesise, with_source, without_rumble
 from engine.train.texts import is_held_out
 
@@ -36,9 +37,6 @@ CONTEXT_FRAMES = 15
 """What the network has seen before the frames that sound: five blocks look three frames back each."""
 AVERAGE = 0.995
 """Decay of the averaged weights."""
-LEARNED_SHARE = 0.5
-"""What is kept lies so far on the way from the weights before to the averaged ones: half way it sounds better than at
-either end (``docs/experiments.md``)."""
 
 
 @dataclass(frozen=True)

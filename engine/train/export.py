@@ -8,18 +8,34 @@ from pathlib import Path
 import torch
 
 from engine.model.decoder import Decoder
-from engine.train.recipe import LEANING, LEANS_ON, VOICES, build_tokenizer, manifest, model_config, speaker_token
-from engine.weights import save_decoder
+from engine.train.recipe import (
+    LEANING,
+    LEANS_ON,
+    LEARNED_SHARE,
+    VOICES,
+    build_tokenizer,
+    manifest,
+    model_config,
+    speaker_token,
+)
+from engine.weights import load_decoder, save_decoder
 
 
 @torch.no_grad()
-def trained_decoder(training: Path, hidden: int, layers: int) -> tuple[Decoder, int]:
-    """The averaged weights of ``training.pt``, and after how many updates."""
+def trained_decoder(training: Path, hidden: int, layers: int, start: Path | None = None) -> tuple[Decoder, int]:
+    """The averaged weights of ``training.pt``, and after how many updates.
+
+    ``start``: the checkpoint that was trained on; the weights lie between its own and those.
+    """
     decoder = Decoder(model_config(hidden, layers))
     state = torch.load(training, weights_only=True)
     decoder.load_state_dict(state["decoder"])
     for name, parameter in decoder.named_parameters():
         parameter.copy_(state["average"][name])
+    if start is not None:
+        before = load_decoder(start)[0].state_dict()
+        for name, parameter in decoder.named_parameters():
+            parameter.copy_(before[name].to(parameter.dtype).lerp(parameter, LEARNED_SHARE))
     return decoder.eval(), state["step"]
 
 
@@ -50,7 +66,7 @@ def export_understudy(
     ``start``: the checkpoint whose decoder was trained on; its voices lean already. ``as_trained``: no voice leans on
     another.
     """
-    decoder, step = trained_decoder(training, hidden, layers)
+    decoder, step = trained_decoder(training, hidden, layers, start)
     if not as_trained and start is None:
         lean(decoder)
     notes = [f"trained for {step} steps"]

@@ -28,6 +28,9 @@ LEANS_ON = {"puck": "michael", "fenrir": "michael", "george": "michael", "emma":
 """Voices taught with minutes of speech, each with the one nearest to it of those that were taught with hours."""
 LEANING = 0.3
 """How far of the way towards that voice: they are understood better and stay who they are (``docs/experiments.md``)."""
+LEARNED_SHARE = 0.5
+"""Where a run goes on from a checkpoint, what is kept lies so far on the way from its weights to the trained ones, so
+that what was learned of earlier speech is not lost (``docs/experiments.md``)."""
 SPECIAL_TOKENS = (
     ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|voice|>", "<|text|>", "<|interleave|>", "<|audio_pad|>"]
     + [f"<|speaker:{i}|>" for i in range(16)]
