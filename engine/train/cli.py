@@ -17,7 +17,7 @@ from engine.config.model import CONFIG_FILE
 from engine.errors import ConfigError, FootlightsError
 from engine.train.assets import fetch_recogniser, fetch_teacher
 from engine.train.loop import started
-from engine.train.recipe import TEACHER_STYLES, VOICES, model_config
+from engine.train.recipe import LEARNED_SHARE, TEACHER_STYLES, VOICES, model_config
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
 HOURS, STEPS, CODEC_STEPS, SOUND_STEPS = 8.1, 6520, 6600, 1600
@@ -38,7 +38,8 @@ EXAMPLES = """\
 examples:
   footlights train --wordnet /usr/share/wordnet     everything, as the published model (Debian: wordnet-base)
   footlights train                                  the same with the project's own sentences alone: less speech
-  footlights train --hours 0.2 --steps 30           a quick pass through every stage, to see that it works
+  footlights train --hours 0.2 --steps 30 --codec-steps 30 --sound-steps 30
+                                                    a quick pass through every stage, to see that it works
   footlights train --wordnet /usr/share/wordnet --steps 8000
                                                     train an earlier run further
   footlights train --start engine/understudy --hours 2 --seed 2 --steps 500 --work runs/more
@@ -88,19 +89,20 @@ def stages(args: argparse.Namespace, model: Path) -> Iterator[Stage]:
     start = ["--start", args.start, "--lr", FURTHER_LR] if args.start else []
     if not args.start:
         yield _stage("codec", "codec_decoder", *shared, "--out", work / "codec", "--steps", args.codec_steps)
-    if args.hours > 0 and args.sound_steps > 0:
-        spoken = ["--speech", speech, "--features", work / "features"]
+    has_sound = args.hours > 0 and args.sound_steps > 0
+    if has_sound:
+        spoken = ["--speech", speech, "--features", work / "features", "--seed", args.seed]
         yield _stage("sound", "codec_sound", *spoken, "--start", codec, "--out", sound, "--steps", args.sound_steps)
         codec = sound / "codec.safetensors"
     size = ["--hidden", args.size, "--layers", args.layers]
     yield _stage("decoder", "loop", *shared, "--out", work / "decoder", "--steps", args.steps, *start, *size)
     trained = ["--training", work / "decoder" / "training.pt", "--codec", codec]
-    before = ["--start", args.start] if args.start else []
+    before = ["--start", args.start, "--learned", args.learned] if args.start else []
     yield _stage("export", "export", *trained, "--out", args.out, *size, *before)
     logs = ["--decoder-log", work / "decoder" / "log.jsonl", "--codec-log", work / "codec" / "log.jsonl"]
-    logs += ["--sound-log", sound / "log.jsonl"]
+    logs += ["--sound-log", sound / "log.jsonl"] if has_sound else []
     made = ["--features", *features, "--quantiser", quantiser, *trained[:2], *logs, "--stages", work / STAGES]
-    yield _stage("report", "report", *made, "--out", work / "report", *size)
+    yield _stage("report", "report", *made, "--out", work / "report", *size, *before)
 
 
 def check_start(folder: Path, size: int, layers: int) -> None:
@@ -140,7 +142,7 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         help="further folders of analysed speech",
     )
-    whose = "voices that the new speech is of (all of them, the three main ones most of it)"
+    whose = f"voices of the new speech, of {', '.join(VOICES)} (all of them, the three main ones most of it)"
     parser.add_argument("--voices", choices=VOICES, metavar="NAME", nargs="+", default=[], help=whose)
     parser.add_argument(
         "--wordnet",
@@ -157,6 +159,8 @@ def parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="train this checkpoint on; its codes stay what they are, and --steps counts from 0",
     )
+    learned = "with --start: how far of the way from its weights to the trained ones the result lies (%(default)s)"
+    parser.add_argument("--learned", type=_share, metavar="SHARE", default=LEARNED_SHARE, help=learned)
     sizes = f"hidden size, the size dial: a multiple of {SIZE_UNIT} up to {MOST_SIZE} (%(default)s)"
     parser.add_argument("--size", type=_whole(SIZE_UNIT, MOST_SIZE, SIZE_UNIT), metavar="N", default=256, help=sizes)
     layers = f"backbone layers, 1 to {MOST_LAYERS} (%(default)s)"
@@ -164,7 +168,7 @@ def parser() -> argparse.ArgumentParser:
     updates = _whole(1, 10_000_000)
     parser.add_argument("--steps", type=updates, metavar="N", default=STEPS, help="decoder updates (%(default)s)")
     parser.add_argument("--codec-steps", type=updates, metavar="N", default=CODEC_STEPS, help="codec's (%(default)s)")
-    sounds = "further ones of the codec, by its sound, on the new speech; 0: none (%(default)s)"
+    sounds = "further ones of the codec, by its sound, on the new speech: none with --hours 0 (%(default)s)"
     parser.add_argument("--sound-steps", type=_whole(0, 10_000_000), metavar="N", default=SOUND_STEPS, help=sounds)
     parser.add_argument(
         "--threads", type=_whole(1, 1024), metavar="N", default=1, help="cores for each stage (%(default)s)"
@@ -183,6 +187,16 @@ def _whole(least: int, most: int, unit: int = 1) -> Callable[[str], int]:
         return int(given)
 
     return read
+
+
+def _share(given: str) -> float:
+    try:
+        share = float(given)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"{given} is not a number from 0 to 1")
+    return share
 
 
 def _hours(given: str) -> float:

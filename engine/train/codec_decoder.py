@@ -164,7 +164,7 @@ class CodecTrainer:
         if self.step >= self.args.adversarial_from:
             report["critic"] = self.critic.learn(made, target)
             judged = self.critic.losses(made, target)
-            total = total + self.args.adversarial * self.critic.loss(judged)
+            total = total + self.args.adversarial * self.critic.total(judged)
             report |= {name: part.item() for name, part in judged.items()}
         self.optimiser.zero_grad()
         total.backward()  # type: ignore[no-untyped-call]

@@ -2,12 +2,14 @@
 
 In stage 4 it learned the teacher's parameters, which count alike in every band and at every moment. Here the vocoder
 makes sound of them, and what counts is the distance of that from the teacher's sound in mel bands, beside the distances
-and the critic of stage 4. Codes, codebooks and vocoder stay as they are: every decoder fits the codec before and after.
+of stage 4 and a critic like the one there. Codes, codebooks and vocoder stay as they are: every decoder fits the codec
+before and after.
 
 The post-filter is left out. With it in the way the network learns to undo it (``docs/experiments.md``).
 """
 
 import argparse
+import hashlib
 import json
 import time
 from dataclasses import dataclass
@@ -27,8 +29,9 @@ from engine.train.features import load_takes
 from engine.train.labels import trim
 from engine.train.quantiser import Quantiser
 from engine.train.recipe import LEARNED_SHARE
-from engine.train.synthesis import LAG_SAMPLES, MelDistance, synthesise, with_source, without_rumble
+from engine.train.synthesis import VOCODER_LAG_SAMPLES, MelDistance, synthesise, with_source, without_rumble
 from engine.train.texts import is_held_out
+from engine.train.weights import between, copied, showing
 
 MEL_WEIGHT, PARAMETER_WEIGHT, ADVERSARIAL_WEIGHT = 2.0, 0.3, 0.05
 CRITIC_ALONE = 200
@@ -49,21 +52,30 @@ class SoundTake:
 
 
 def load_sound_takes(features: Path, speech: Path, quantiser: Quantiser) -> tuple[list[SoundTake], list[SoundTake]]:
-    """Takes of ``features`` with their sound in ``speech``: to learn from, and held out."""
-    places = {
-        (entry["shard"], entry["text"]): entry
-        for entry in map(json.loads, (speech / "index.jsonl").read_text(encoding="utf-8").splitlines())
-    }
-    shards: dict[str, Any] = {}
+    """Takes of ``features`` with their sound in ``speech``: to learn from, and held out. Some 0.2 GB an hour.
+
+    Exits where the sound is not there.
+    """
+    if not (speech / "index.jsonl").is_file():
+        raise SystemExit(f"{speech} has no index.jsonl: name the folder that {features} was made from")
+    places: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for entry in map(json.loads, (speech / "index.jsonl").read_text(encoding="utf-8").splitlines()):
+        places.setdefault((entry["shard"], entry["text"]), []).append(entry)
+    shard, audio = "", np.zeros(0)
     train: list[SoundTake] = []
     held: list[SoundTake] = []
     for take in load_takes(features):
-        place = places[take.shard, take.text]
-        if take.shard not in shards:
-            shards = {take.shard: soundfile.read(speech / take.shard)[0]}
-        wave = shards[take.shard][place["start"] : place["start"] + place["samples"]].astype(np.float64)
+        found = places.get((take.shard, take.text))
+        if not found or not (speech / take.shard).is_file():
+            raise SystemExit(f"{speech} lacks the sound of {take.shard}, of which {features} tells")
+        # The same text a second time: takes have the same order in both.
+        place = found.pop(0) if len(found) > 1 else found[0]
+        if take.shard != shard:
+            shard, audio = take.shard, soundfile.read(speech / take.shard)[0]
+        wave = audio[place["start"] : place["start"] + place["samples"]].astype(np.float64)
         wave, _ = trim(wave, place["durations"], place["phonemes"])
         codes, _ = quantiser.encode(take.features)
+        assert len(wave) >= len(codes) * SAMPLES_PER_FRAME, take.text
         pcm = (np.clip(wave[: len(codes) * SAMPLES_PER_FRAME], -1, 1) * 32767).astype(np.int16)
         parameters = torch.from_numpy(take.features[: len(codes) * SUBFRAMES_PER_FRAME])
         (held if is_held_out(take.text) else train).append(SoundTake(codes, parameters, torch.from_numpy(pcm)))
@@ -80,24 +92,31 @@ class SoundTrainer:
         quantiser = Quantiser.load(args.start)
         self.codec = UnderstudyCodec.load(args.start)
         self.network = self.codec.features.train().requires_grad_(True)
-        self.before = {name: p.detach().clone() for name, p in self.network.named_parameters()}
-        self.average = {name: p.clone() for name, p in self.before.items()}
+        self.before, self.average = copied(self.network), copied(self.network)
         self.optimiser = torch.optim.AdamW(self.network.parameters(), lr=args.lr, betas=(0.8, 0.98), weight_decay=0.0)
         self.critic = Critic(self.codec.vocoder)
         self.step = 0
         self.checkpoint = args.out / "sound-training.pt"
+        self.start_sha256 = hashlib.sha256(args.start.read_bytes()).hexdigest()
         if self.checkpoint.exists():
             self._resume()
         self.neighbours = nearest_codes(quantiser)
         self.mel = MelDistance()
         takes, self.held = load_sound_takes(args.features, args.speech, quantiser)
         self.takes = [take for take in takes if len(take.codes) > args.frames + 1]
+        if not self.takes:
+            raise SystemExit(
+                f"no take in {args.features} has more than {args.frames + 1} frames of 50 ms: too little speech"
+            )
         lengths = np.array([len(take.codes) for take in self.takes], float)
         self.chances = lengths / lengths.sum()
         print(f"{len(takes)} takes, {len(self.held)} held out, from step {self.step}", flush=True)
 
     def _resume(self) -> None:
         state = torch.load(self.checkpoint, weights_only=True)
+        if state["start_sha256"] != self.start_sha256:
+            print(f"{self.args.start} is another codec than before: from step 0 again", flush=True)
+            return
         self.network.load_state_dict(state["network"])
         self.average = state["average"]
         self.optimiser.load_state_dict(state["optimiser"])
@@ -105,6 +124,7 @@ class SoundTrainer:
         self.critic.optimiser.load_state_dict(state["critic_optimiser"])
         self.step = state["step"]
         self.rng = np.random.default_rng((self.args.seed, self.step))
+        torch.manual_seed(self.args.seed + self.step)
 
     def hear(self, parts: list[tuple[SoundTake, int]], noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Mel distance, and parameters made and the teacher's (both [B, S, D]).
@@ -113,23 +133,19 @@ class SoundTrainer:
         vocoder get going. ``noise`` [B]: where in its table each begins.
         """
         frames = self.args.frames
-        codes, targets, sounds = [], [], []
+        codes, targets, sounds, sounding = [], [], [], []
         for take, start in parts:
             # What is missing of the context before is put behind, where a causal network does not see it.
             code = take.codes[max(0, start - CONTEXT_FRAMES) : start + frames]
             codes.append(nn.functional.pad(code.T, (0, CONTEXT_FRAMES + frames - len(code))))
             targets.append(take.parameters[start * SUBFRAMES_PER_FRAME - 1 : (start + frames) * SUBFRAMES_PER_FRAME])
-            end = (start + frames) * SAMPLES_PER_FRAME - LAG_SAMPLES
+            before = min(start, CONTEXT_FRAMES)
+            sounding.append(slice(before * SUBFRAMES_PER_FRAME - 1, (before + frames) * SUBFRAMES_PER_FRAME))
+            end = (start + frames) * SAMPLES_PER_FRAME - VOCODER_LAG_SAMPLES
             sounds.append(take.sound[end - frames * SAMPLES_PER_FRAME : end].float() / 32767)
         noisy = with_code_noise(torch.stack(codes), self.neighbours)
         all_made = self.network(self.network.dequantise(noisy), self.network.empty_windows(len(parts)))[0]
-        made = torch.stack(
-            [
-                one[before * SUBFRAMES_PER_FRAME - 1 : (before + frames) * SUBFRAMES_PER_FRAME]
-                for one, (_, start) in zip(all_made, parts, strict=True)
-                for before in [min(start, CONTEXT_FRAMES)]
-            ]
-        )
+        made = torch.stack([one[part] for one, part in zip(all_made, sounding, strict=True)])
         target = torch.stack(targets)
         sound = synthesise(self.codec.vocoder, with_source(made, target), noise)
         heard = slice(SAMPLES_PER_FRAME, None)
@@ -150,7 +166,7 @@ class SoundTrainer:
         report["critic"] = self.critic.learn(made, target)
         if self.step >= CRITIC_ALONE:
             judged = self.critic.losses(made, target)
-            total = total + ADVERSARIAL_WEIGHT * self.critic.loss(judged)
+            total = total + ADVERSARIAL_WEIGHT * self.critic.total(judged)
             report |= {name: part.item() for name, part in judged.items()}
         self.optimiser.zero_grad()
         total.backward()  # type: ignore[no-untyped-call]
@@ -167,39 +183,30 @@ class SoundTrainer:
         held = [take for take in self.held if len(take.codes) > self.args.frames + 1][:48]
         if not held:
             return {}
-        live = self._show_kept()
         state = torch.get_rng_state()
         torch.manual_seed(0)
-        with torch.no_grad():
+        with torch.no_grad(), showing(self.network, self.kept()):
             parts = [(take, (len(take.codes) - self.args.frames) // 2 + 1) for take in held]
             mel, made, target = self.hear(parts, torch.arange(len(parts)) % NOISE_FRAMES)
         torch.set_rng_state(state)
-        self._load(live)
         return {
             name: round(part.item(), 4) for name, part in [("mel", mel), *parameter_distances(made, target).items()]
         }
 
-    def _show_kept(self) -> dict[str, Tensor]:
-        """Put the weights that are kept into the network; returns those that were in it."""
-        live = {name: p.detach().clone() for name, p in self.network.named_parameters()}
-        self._load({name: before.lerp(self.average[name], LEARNED_SHARE) for name, before in self.before.items()})
-        return live
-
-    def _load(self, weights: dict[str, Tensor]) -> None:
-        with torch.no_grad():
-            for name, parameter in self.network.named_parameters():
-                parameter.copy_(weights[name])
+    def kept(self) -> dict[str, Tensor]:
+        """The weights that are kept."""
+        return between(self.before, self.average, LEARNED_SHARE)
 
     def save(self) -> None:
         """Write the checkpoint, and the codec as it is kept."""
         state: dict[str, Any] = {"network": self.network.state_dict(), "average": self.average, "step": self.step}
+        state["start_sha256"] = self.start_sha256
         partial = self.checkpoint.with_suffix(".partial")
         state |= {"optimiser": self.optimiser.state_dict(), "critic_optimiser": self.critic.optimiser.state_dict()}
         torch.save(state | {"discriminator": self.critic.discriminator.state_dict()}, partial)
         partial.rename(self.checkpoint)
-        live = self._show_kept()
-        export(self.codec, self.args.out / "codec.safetensors")
-        self._load(live)
+        with showing(self.network, self.kept()):
+            export(self.codec, self.args.out / "codec.safetensors")
 
     def run(self) -> None:
         """Train to ``--steps``, logging JSON lines to ``log.jsonl``."""
@@ -228,7 +235,7 @@ def main() -> None:
     parser.add_argument("--features", type=Path, required=True, help="the same speech analysed")
     parser.add_argument("--start", type=Path, required=True, help="codec.safetensors to begin from")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--steps", type=int, default=1600)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--frames", type=int, default=9, help="frames of a take in an update")
     parser.add_argument("--lr", type=float, default=2e-4)

@@ -63,6 +63,6 @@ class Critic:
         far = [(a - b).abs().mean() for a, b in zip(judged[:-1], reference[:-1], strict=True)]
         return {"adversarial": -judged[-1].mean(), "matching": torch.stack(far).sum()}
 
-    def loss(self, losses: dict[str, Tensor]) -> Tensor:
+    def total(self, losses: dict[str, Tensor]) -> Tensor:
         """The losses as one number to be lowered."""
         return losses["adversarial"] + 2 * losses["matching"]

@@ -18,24 +18,25 @@ from engine.train.recipe import (
     model_config,
     speaker_token,
 )
+from engine.train.weights import between, copied, put
 from engine.weights import load_decoder, save_decoder
 
 
 @torch.no_grad()
-def trained_decoder(training: Path, hidden: int, layers: int, start: Path | None = None) -> tuple[Decoder, int]:
+def trained_decoder(
+    training: Path, hidden: int, layers: int, start: Path | None = None, learned: float = LEARNED_SHARE
+) -> tuple[Decoder, int]:
     """The averaged weights of ``training.pt``, and after how many updates.
 
-    ``start``: the checkpoint that was trained on; the weights lie between its own and those.
+    ``start``: the checkpoint that was trained on; the weights lie ``learned`` of the way from its own to those.
     """
     decoder = Decoder(model_config(hidden, layers))
     state = torch.load(training, weights_only=True)
     decoder.load_state_dict(state["decoder"])
-    for name, parameter in decoder.named_parameters():
-        parameter.copy_(state["average"][name])
+    weights = state["average"]
     if start is not None:
-        before = load_decoder(start)[0].state_dict()
-        for name, parameter in decoder.named_parameters():
-            parameter.copy_(before[name].to(parameter.dtype).lerp(parameter, LEARNED_SHARE))
+        weights = between(copied(load_decoder(start)[0]), weights, learned)
+    put(decoder, weights)
     return decoder.eval(), state["step"]
 
 
@@ -59,20 +60,21 @@ def export_understudy(
     layers: int,
     *,
     start: Path | None = None,
+    learned: float = LEARNED_SHARE,
     as_trained: bool = False,
 ) -> int:
     """Write ``out`` (config.json, model.safetensors, codec.safetensors, tokenizer.json); returns its size in bytes.
 
-    ``start``: the checkpoint whose decoder was trained on; its voices lean already. ``as_trained``: no voice leans on
-    another.
+    ``start``: the checkpoint whose decoder was trained on, kept ``learned`` of the way; its voices lean already.
+    ``as_trained``: no voice leans on another.
     """
-    decoder, step = trained_decoder(training, hidden, layers, start)
+    decoder, step = trained_decoder(training, hidden, layers, start, learned)
     if not as_trained and start is None:
         lean(decoder)
     notes = [f"trained for {step} steps"]
     if start is not None:
         earlier = json.loads((start / "config.json").read_text(encoding="utf-8")).get("footlights", {})
-        notes = [*earlier.get("notes", []), *notes]
+        notes = [*earlier.get("notes", []), f"then for {step} more, {learned:g} of the way"]
     save_decoder(out, decoder, decoder.config)
     path = out / "config.json"
     values = json.loads(path.read_text(encoding="utf-8"))
@@ -87,15 +89,24 @@ def main() -> None:
     """Command line: ``python -m engine.train.export --help``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--training", type=Path, required=True, help="training.pt of loop.py")
-    parser.add_argument("--codec", type=Path, required=True, help="codec.safetensors of codec_sound.py")
+    parser.add_argument(
+        "--codec", type=Path, required=True, help="codec.safetensors of codec_sound.py or codec_decoder.py"
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--start", type=Path, metavar="FOLDER", help="the checkpoint whose decoder was trained on")
+    parser.add_argument(
+        "--learned", type=float, default=LEARNED_SHARE, help="share of the way from there (%(default)s)"
+    )
     parser.add_argument("--as-trained", action="store_true", help="no voice of little speech leans on another")
     args = parser.parse_args()
-    how = {"start": args.start, "as_trained": args.as_trained}
-    size = export_understudy(args.training, args.codec, args.out, args.hidden, args.layers, **how)
+    size = export_understudy(
+        *(args.training, args.codec, args.out, args.hidden, args.layers),
+        start=args.start,
+        learned=args.learned,
+        as_trained=args.as_trained,
+    )
     print(f"{args.out}: {size / 1e6:.1f} MB")
 
 

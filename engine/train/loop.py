@@ -18,6 +18,7 @@ from engine.train.loss import compute_losses
 from engine.train.quantiser import Quantiser
 from engine.train.recipe import build_tokenizer, model_config
 from engine.train.texts import is_held_out
+from engine.train.weights import copied, showing
 from engine.weights import load_decoder
 
 
@@ -99,7 +100,7 @@ class Trainer:
         else:
             self.decoder = untrained(self.config, self.quantiser, args.seed)
         self.optimisers = optimisers(self.decoder, args.lr)
-        self.average = {name: p.detach().clone() for name, p in self.decoder.named_parameters()}
+        self.average = copied(self.decoder)
         self.step = 0
         self.checkpoint = args.out / "training.pt"
         if self.checkpoint.exists():
@@ -169,21 +170,13 @@ class Trainer:
 
     def validate(self) -> dict[str, Any]:
         """Losses of the averaged weights on held-out takes, history clean."""
-        live = {name: p.detach().clone() for name, p in self.decoder.named_parameters()}
-        self._load(self.average)
-        with torch.no_grad():
+        with torch.no_grad(), showing(self.decoder, self.average):
             parts = [compute_losses(self.decoder, batch, None) for batch in self.validation]
-        self._load(live)
         return {
             "main": float(np.mean([p.main for p in parts])),
             "codebooks": np.mean([p.codebooks for p in parts], axis=0).tolist(),
             "pointer": float(np.mean([p.pointer for p in parts])),
         }
-
-    def _load(self, weights: dict[str, torch.Tensor]) -> None:
-        with torch.no_grad():
-            for name, parameter in self.decoder.named_parameters():
-                parameter.copy_(weights[name])
 
     def run(self) -> None:
         """Train to ``--steps``, logging JSON lines to ``log.jsonl``."""

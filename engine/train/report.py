@@ -19,7 +19,7 @@ from engine.train.data import Batch, ExampleBuilder, Sampler, encode_take
 from engine.train.export import trained_decoder
 from engine.train.features import load_takes
 from engine.train.quantiser import Quantiser
-from engine.train.recipe import build_tokenizer, model_config
+from engine.train.recipe import LEARNED_SHARE, build_tokenizer, model_config
 from engine.train.texts import is_held_out
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
@@ -57,7 +57,7 @@ def gather(args: argparse.Namespace) -> Facts:
     """Read everything back."""
     entries = index(args.features)
     batches = held_out_batches(args)
-    decoder, _ = trained_decoder(args.training, args.hidden, args.layers)
+    decoder, _ = trained_decoder(args.training, args.hidden, args.layers, args.start, args.learned)
     stages: Path | None = args.stages
     lines = stages.read_text("utf-8").splitlines() if stages is not None and stages.is_file() else []
     return Facts(
@@ -69,8 +69,8 @@ def gather(args: argparse.Namespace) -> Facts:
         decoder_s=curves.seconds(args.decoder_log),
         codec=curves.read_log(args.codec_log),
         codec_s=curves.seconds(args.codec_log),
-        sound=curves.read_log(args.sound_log),
-        sound_s=curves.seconds(args.sound_log),
+        sound=curves.read_log(args.sound_log) if args.sound_log else [],
+        sound_s=curves.seconds(args.sound_log) if args.sound_log else 0.0,
         shares=expert_shares(decoder, batches) if batches else None,
         checksums=checksums([SENTENCES, args.quantiser, *(folder / "features.jsonl" for folder in args.features)]),
     )
@@ -159,8 +159,11 @@ def _codec(facts: Facts) -> str:
 
 
 def _sound(facts: Facts) -> str:
-    unit = "mel: mean distance of log mel bands of the sound; the others as above"
-    return _losses("Codec by its sound", facts.sound, "sound.svg", unit)
+    if not facts.sound:
+        return "## Codec by its sound\nNot in this run."
+    unit = "mel: mean distance of log mel bands of the sound; the others: of the vocoder's parameters"
+    kept = "\n\nHeld out is measured with what is kept, half way between the weights before and after."
+    return _losses("Codec by its sound", facts.sound, "sound.svg", unit) + kept
 
 
 def _losses(title: str, log: curves.Log, picture: str, unit: str) -> str:
@@ -231,7 +234,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--training", type=Path, required=True, help="training.pt of loop.py")
     parser.add_argument("--decoder-log", type=Path, required=True, help="log.jsonl of loop.py")
     parser.add_argument("--codec-log", type=Path, required=True, help="log.jsonl of codec_decoder.py")
-    parser.add_argument("--sound-log", type=Path, required=True, help="log.jsonl of codec_sound.py")
+    parser.add_argument("--sound-log", type=Path, help="log.jsonl of codec_sound.py")
+    parser.add_argument("--start", type=Path, metavar="FOLDER", help="the checkpoint whose decoder was trained on")
+    parser.add_argument(
+        "--learned", type=float, default=LEARNED_SHARE, help="share of the way from there (%(default)s)"
+    )
     parser.add_argument("--stages", type=Path, help="times of the stages, written by footlights train")
     parser.add_argument("--out", type=Path, required=True, help="folder of the report")
     parser.add_argument("--hidden", type=int, default=256)

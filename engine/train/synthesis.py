@@ -23,12 +23,12 @@ from engine.codec.vocoder import (
     grid,
 )
 
-LAG_SAMPLES = SUBFRAME_SAMPLES + PRE_DELAY
+VOCODER_LAG_SAMPLES = SUBFRAME_SAMPLES + PRE_DELAY
 """How far the vocoder's sound lies behind the speech its parameters were measured on."""
 RESOLUTIONS = ((2048, 100), (1024, 80), (512, 48))
 """Windows in samples, each with its number of mel bands."""
 QUIET = 1e-4
-"""Power of a bin, full scale 1, below which differences do not count."""
+"""Power of a bin of such a window below which differences do not count: noise of about -65 dB (full scale = 0)."""
 
 
 def synthesise(vocoder: Vocoder, parameters: Tensor, position: Tensor) -> Tensor:

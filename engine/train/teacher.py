@@ -96,13 +96,12 @@ def synthesise(args: argparse.Namespace) -> None:
     entries: list[dict[str, Any]] = []
     texts = training_texts(args.sentences, args.wordnet, args.seed, _rare_words(heard))
     new = (text for text in texts if text not in seen)
+    shares = [MAIN_SHARE if style in MAIN_VOICES else 1 for style in args.styles]
     for text in covering(new, phonemes_of, [entry["phonemes"] for entry in heard]):
         phonemes = phonemes_of(text)
         if not 2 <= len(phonemes) <= 300:
             continue
-        voice = rng.choices(args.styles, weights=[MAIN_SHARE if style in MAIN_VOICES else 1 for style in args.styles])[
-            0
-        ]
+        voice = rng.choices(args.styles, weights=shares)[0]
         wave, durations = teacher.speak(phonemes, voice)
         samples = SAMPLES_PER_UNIT * sum(durations)
         pcm = np.zeros(samples, np.int16)

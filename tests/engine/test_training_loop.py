@@ -97,10 +97,12 @@ class TestRecipe:
         assert list(stages) == ["teacher", "analyse", "sound", "decoder", "export", "report"]
         codec = published / "codec.safetensors"
         assert f"--start {codec} " in stages["sound"]
+        assert " --seed 1 " in stages["sound"]
         assert f"--quantiser {codec} " in stages["decoder"]
         assert f"--start {published} " in stages["decoder"]
         assert f"--codec {tmp_path / 'sound' / 'codec.safetensors'} " in stages["export"]
-        assert stages["export"].endswith(f"--start {published}")
+        assert stages["export"].endswith(f"--start {published} --learned 0.5")
+        assert stages["report"].endswith(f"--start {published} --learned 0.5")
         assert f"--quantiser {codec} " in stages["report"]
 
     def test_new_speech_of_some_voices(self, tmp_path: Path) -> None:
@@ -177,6 +179,18 @@ class TestRecipe:
         for size in range(cli.SIZE_UNIT, cli.MOST_SIZE + 1, cli.SIZE_UNIT):
             assert model_config(size, 1).backbone.hidden_size == size
         assert model_config(cli.SIZE_UNIT, cli.MOST_LAYERS).backbone.num_hidden_layers == cli.MOST_LAYERS
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_what_is_kept_of_a_further_run_lies_between(work: Path, published: Path, tmp_path: Path, share: float) -> None:
+    given = (work / "training.pt", published / "codec.safetensors", tmp_path, HIDDEN, LAYERS)
+    export_understudy(*given, start=published, learned=share)
+    found, before = (load_decoder(folder)[0].state_dict() for folder in (tmp_path, published))
+    after = torch.load(work / "training.pt", weights_only=True)["average"]
+    for name in after:
+        torch.testing.assert_close(found[name], before[name].lerp(after[name], share), rtol=0.01, atol=0.01)
+    notes = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))["footlights"]["notes"]
+    assert notes == [f"then for 20 more, {share:g} of the way"]
 
 
 def test_voices_of_little_speech_lean_on_others(work: Path, published: Path, tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_the_recipe_ends_with_a_report_whose_arguments_are_understood(
     assert given[0].features == [tmp_path / "f"]
     assert given[0].training == tmp_path / "decoder" / "training.pt"
     assert given[0].codec_log == tmp_path / "codec" / "log.jsonl"
-    assert given[0].sound_log == tmp_path / "sound" / "log.jsonl"
+    assert given[0].sound_log is None, "no new speech, no stage of sound"
     assert given[0].stages == tmp_path / "stages.jsonl"
 
 

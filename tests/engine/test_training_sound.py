@@ -1,5 +1,6 @@
 """Training the codec by its sound: the sound is the vocoder's, and nothing but the network changes."""
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from engine.codec.high_pass import HighPass
 from engine.codec.understudy import UnderstudyCodec, silent_parameters
@@ -189,6 +190,63 @@ class TestRun:
         assert torch.equal(before, load_file(work / "codec.safetensors")["features.inward.weight"].float())
         assert (after - before).abs().max() > 4e-3
         torch.testing.assert_close(half, (before + after) / 2, atol=1e-3, rtol=0)
+
+    def test_another_codec_to_begin_from_is_begun_from(
+        self, work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self.train(monkeypatch, work, tmp_path, 5)
+        other = load_file(work / "codec.safetensors")
+        other["features.inward.bias"] += 1
+        (tmp_path / "work").mkdir()
+        for name in ("speech", "analysed"):
+            (tmp_path / "work" / name).symlink_to(work / name)
+        save_file(other, tmp_path / "work" / "codec.safetensors", {"width": "32", "blocks": "5"})
+        capsys.readouterr()
+        self.train(monkeypatch, tmp_path / "work", tmp_path, 5)
+        assert "another codec than before" in capsys.readouterr().out
+        found = load_file(tmp_path / "codec.safetensors")["features.inward.bias"].float()
+        torch.testing.assert_close(found, other["features.inward.bias"].float(), atol=0.1, rtol=0)
+
+    def test_speech_that_is_not_there_is_told(
+        self, work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "speech").mkdir()
+        (tmp_path / "analysed").symlink_to(work / "analysed")
+        (tmp_path / "codec.safetensors").symlink_to(work / "codec.safetensors")
+        with pytest.raises(SystemExit, match="has no index.jsonl"):
+            self.train(monkeypatch, tmp_path, tmp_path, 5)
+        (tmp_path / "speech" / "index.jsonl").write_bytes((work / "speech" / "index.jsonl").read_bytes())
+        with pytest.raises(SystemExit, match="lacks the sound of shard-0000.flac"):
+            self.train(monkeypatch, tmp_path, tmp_path, 5)
+
+    def test_sound_and_parameters_are_of_the_same_moment(
+        self, work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The vocoder's own sound of a take, its words at their places: any shift of it is further away."""
+        self.train(monkeypatch, work, tmp_path, 0)
+        given = {"speech": work / "speech", "features": work / "analysed", "start": work / "codec.safetensors"}
+        numbers = {"seed": 1, "lr": 1e-3, "frames": 9, "steps": 0, "out": tmp_path / "new"}
+        trainer = codec_sound.SoundTrainer(argparse.Namespace(**given, **numbers))
+        monkeypatch.setattr(codec_sound, "with_code_noise", lambda codes, nearest: codes)
+        frames, codes = 40, torch.randint(1024, (1, 8, 40), generator=torch.Generator().manual_seed(5))
+        with torch.no_grad():
+            network = trainer.network
+            made = network(network.dequantise(codes), network.empty_windows(1))[0][0].clone()
+            made[..., 0] = -9 + 4 * torch.sin(torch.arange(frames * 8) * 1.7)
+            sound = synthesis.synthesise(trainer.codec.vocoder, torch.cat([made[:1], made])[None], torch.tensor([20]))
+            start = 20
+            shown = made[(start - codec_sound.CONTEXT_FRAMES) * 8 : (start + 9) * 8]
+            monkeypatch.setattr(network, "forward", lambda components, windows: (shown[None], []))
+            found = {}
+            for shift in (-300, -150, 0, 150, 300):
+                # The sound a take would have had: the vocoder's, without what it lies behind.
+                pcm = torch.roll(sound[0], shift - synthesis.VOCODER_LAG_SAMPLES) * 32767
+                take = codec_sound.SoundTake(codes[0].T, made, pcm.clamp(-32768, 32767).to(torch.int16))
+                mel, of_network, target = trainer.hear([(take, start)], torch.tensor([40]))
+                assert torch.equal(of_network, target)
+                found[shift] = mel.item()
+        assert min(found, key=found.__getitem__) == 0, found
+        assert found[0] < 0.7 * min(found[-150], found[150]), found
 
     def test_takes_have_their_own_sound(self, work: Path) -> None:
         quantiser = Quantiser.load(work / "codec.safetensors")
