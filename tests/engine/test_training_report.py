@@ -176,6 +176,7 @@ def test_what_is_said_of_the_published_training_is_what_its_report_says() -> Non
 
     assert figure("decoder: updates") == cli.STEPS
     assert figure("codec: updates") == cli.CODEC_STEPS
+    assert figure("codec: updates by its sound") == cli.SOUND_STEPS
     assert round(figure("teacher's speech, as spoken"), 1) == cli.HOURS
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     hours = figure("updates alone, one core") / 60
