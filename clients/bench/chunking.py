@@ -19,6 +19,7 @@ from rich.table import Table
 from clients.bench import decode, report, sentences
 from clients.bench.judges import Judges
 from clients.bench.online import THIRD_WORD, token_of_word, tokens
+from clients.bench.plots import bars, panels, save
 from clients.bench.spread import Estimate, mean, percentiles, ratio
 from clients.bench.timeline import PREBUFFER_S, Arrival, Timeline, replay
 from clients.bench.words import WordErrors
@@ -221,7 +222,7 @@ def chunking(arguments: argparse.Namespace) -> None:
     outcomes = [Outcome.of(arm, spoken[arm.name]) for arm in ARMS]
     console.print(table(outcomes))
     out: Path = arguments.out / f"chunking-{checkpoint}"
-    report.picture(console, out / "chunking.png", lambda plots, path: plots.chunking_plot(outcomes, path))
+    report.picture(console, out / "chunking.png", lambda path: chunking_plot(outcomes, path))
     report.finish(
         report.json_line("chunking", where, settings, {"arms": [outcome.as_json() for outcome in outcomes]}),
         out / "chunking.json",
@@ -265,3 +266,18 @@ def table(outcomes: Sequence[Outcome]) -> Table:
             f"{outcome.mos.value - reference.mos.value:+.2f}" if outcome.mos and reference.mos else "",
         )
     return made
+
+
+def chunking_plot(outcomes: Sequence[Outcome], path: Path) -> None:
+    """From the first text to the first sound, by arm; with judges, word errors and naturalness beside it."""
+    is_judged = all(outcome.wer and outcome.mos for outcome in outcomes)
+    figure, axes = panels(3 if is_judged else 1)
+    first = axes[0] if is_judged else axes
+    names = [outcome.arm.name for outcome in outcomes]
+    first.boxplot([o.first_text_ms for o in outcomes], tick_labels=names, whis=(5, 95), showfliers=False)
+    first.set_title("ms from first text to first sound", fontsize=10)
+    first.set_yscale("log")
+    if is_judged:
+        bars(axes[1], names, [o.wer for o in outcomes if o.wer], "words wrong (%)", scale=100)
+        bars(axes[2], names, [o.mos for o in outcomes if o.mos], "DistillMOS (1 to 5)")
+    save(figure, path)

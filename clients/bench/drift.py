@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.table import Table
 
 from clients.bench import decode, report, sentences
 from clients.bench.chunking import ThreadClock
 from clients.bench.judges import Judges
+from clients.bench.plots import COLOURS, panels, save
 from clients.bench.speakers import SpeakerJudge, Vector, likeness
 from clients.bench.spread import Estimate, mean, ratio
 from clients.bench.takes import expected_s
@@ -277,7 +279,7 @@ def drift(arguments: argparse.Namespace) -> None:
     result = Drift.of(speech, lines, rounds)
     console.print(table(result))
     out: Path = arguments.out / f"drift-{checkpoint}-{parts.info.text_stream}"
-    report.picture(console, out / "drift.png", lambda plots, path: plots.drift_plot(lines, path))
+    report.picture(console, out / "drift.png", lambda path: drift_plot(lines, path))
     report.finish(report.json_line("drift", where, settings, result.as_json()), out / "drift.json")
 
 
@@ -314,3 +316,32 @@ def table(result: Drift) -> Table:
 
 def _bounds(estimate: Estimate) -> str:
     return f"{estimate.low:+.2f} to {estimate.high:+.2f}"
+
+
+def drift_plot(lines: Sequence[Line], path: Path) -> None:
+    """Pitch, level and, where it was judged, the speaker, minute by minute, each as the distance from its mean."""
+    is_judged = lines[0].speaker is not None
+    figure, axes = panels(3 if is_judged else 2)
+    _course(axes[0], lines, lambda line: line.pitch, "pitch (semitones)", reach=1)
+    _course(axes[1], lines, lambda line: line.level_db, "level (dB)", reach=2)
+    if is_judged:
+        centre = np.mean([line.speaker for line in lines if line.speaker is not None and line.round == 0], axis=0)
+        centre /= np.linalg.norm(centre)
+        _course(axes[2], lines, lambda line: _cosine(line, centre), "likeness to the first minutes", reach=0.1)
+    save(figure, path)
+
+
+def _cosine(line: Line, centre: NDArray[np.float32]) -> float | None:
+    return None if line.speaker is None else float(line.speaker @ centre)
+
+
+def _course(
+    axes: Any, lines: Sequence[Line], measure: Callable[[Line], float | None], title: str, reach: float
+) -> None:
+    minutes, values = by_minute(lines, measure)
+    axes.axhline(0, color="#999999", linewidth=0.8)
+    axes.plot(minutes, values, "o-", color=COLOURS[1], markersize=3)
+    most = max(reach, 1.1 * max(map(abs, values)))
+    axes.set_ylim(-most, most)
+    axes.set_xlabel("minute")
+    axes.set_title(title, fontsize=10)

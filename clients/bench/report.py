@@ -1,11 +1,9 @@
 """Figures for people (tables, pictures) and for programs (one JSON line, last)."""
 
-import importlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 
 from rich.console import Console
 from rich.markup import escape
@@ -58,10 +56,10 @@ def finish(line: str, path: Path) -> None:
     print(line, flush=True)
 
 
-def picture(console: Console, path: Path, draw: Callable[[ModuleType, Path], None]) -> None:
-    """What ``draw(plots, path)`` draws, if there is something to draw with."""
+def picture(console: Console, path: Path, draw: Callable[[Path], None]) -> None:
+    """What ``draw(path)`` draws, if there is something to draw with."""
     try:
-        draw(importlib.import_module("clients.bench.plots"), path)
+        draw(path)
     except ModuleNotFoundError as error:
         console.print(f"no picture: it needs {error.name}; install it with: pip install {error.name}")
     else:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from clients.bench import decode, online, report, sentences
+from clients.bench import decode, online, report, run_plots, sentences
 from clients.bench.judges import Judges
 from clients.bench.peers import TEACHER_NAME, open_peers
 from clients.bench.quality import Quality, read_all, summarise, wav_keeper, wer_above
@@ -73,7 +73,7 @@ async def speed(arguments: argparse.Namespace) -> None:
         crowds = await _crowds(url, arguments)
         console.print(report.crowd_table(crowds))
     out = arguments.out / (f"speed-{checkpoint}" if checkpoint else "speed-server")
-    report.picture(console, out / "speed.png", lambda plots, path: plots.speed_plot(speeds, latencies, crowds, path))
+    report.picture(console, out / "speed.png", lambda path: run_plots.speed_plot(speeds, latencies, crowds, path))
     results = {
         "frame_ms": speeds[0].frame_ms if speeds else None,
         "decode": [speed.as_json() for speed in speeds],
@@ -144,7 +144,7 @@ def _read_and_report(
     if any(measured.reused for measured in qualities):
         counts = ", ".join(f"{measured.reused} of {measured.reader}" for measured in qualities if measured.reused)
         console.print(f"from earlier runs, with their speed: {counts} (--fresh measures anew)", highlight=False)
-    report.picture(console, out / f"{benchmark}.png", lambda plots, path: plots.quality_plot(qualities, path))
+    report.picture(console, out / f"{benchmark}.png", lambda path: run_plots.quality_plot(qualities, path))
     results = {
         "readers": {measured.reader: measured.as_json() for measured in qualities},
         "wer_above_teacher": above.as_json() if above else None,

@@ -175,8 +175,8 @@ def _pictures(
     report.picture(
         console,
         folder / "voice-spectrograms.png",
-        lambda _, path: voice_plots.spectrograms({name: takes[name, voices[0]] for name in names}, text, path),
+        lambda path: voice_plots.spectrograms({name: takes[name, voices[0]] for name in names}, text, path),
     )
     contours = {voice: {name: takes[name, voice] for name in pair} for voice in voices}
-    report.picture(console, folder / "voice-pitch.png", lambda _, path: voice_plots.contours(contours, text, path))
-    report.picture(console, folder / "voice-manner.png", lambda _, path: voice_plots.manner(measured[:2], voices, path))
+    report.picture(console, folder / "voice-pitch.png", lambda path: voice_plots.contours(contours, text, path))
+    report.picture(console, folder / "voice-manner.png", lambda path: voice_plots.manner(measured[:2], voices, path))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from clients.bench import plots, report
+from clients.bench import report, run_plots
 from clients.bench.decode import BatchSpeed
 from clients.bench.environment import environment
 from clients.bench.online import Crowd, Latency
@@ -103,8 +103,8 @@ def test_header_shows_machine_and_settings() -> None:
 
 
 def test_pictures_are_drawn(measured: Quality, tmp_path: Path) -> None:
-    plots.quality_plot([measured], tmp_path / "new" / "quality.png")
-    plots.speed_plot(SPEEDS, LATENCIES, CROWDS, tmp_path / "speed.png")
-    plots.speed_plot([], LATENCIES, CROWDS, tmp_path / "online.png")
+    run_plots.quality_plot([measured], tmp_path / "new" / "quality.png")
+    run_plots.speed_plot(SPEEDS, LATENCIES, CROWDS, tmp_path / "speed.png")
+    run_plots.speed_plot([], LATENCIES, CROWDS, tmp_path / "online.png")
     for path in (tmp_path / "new" / "quality.png", tmp_path / "speed.png", tmp_path / "online.png"):
         assert path.read_bytes().startswith(b"\x89PNG")
