@@ -32,7 +32,8 @@ def initialise_from_codebooks(decoder: Decoder, quantiser: Quantiser, seed: int)
     start, size = decoder.config.semantic_start_token_id, decoder.config.codebook_size
 
     def table(codebook: torch.Tensor, rms: float) -> torch.Tensor:
-        scaled = codebook / codebook.square().sum(1).mean().sqrt()
+        # Of very little speech the last codebooks have nothing left to refine.
+        scaled = codebook / codebook.square().sum(1).mean().sqrt().clamp(min=1e-6)
         mixed = scaled @ torch.randn(codebook.shape[1], hidden, generator=generator)
         return mixed * rms
 

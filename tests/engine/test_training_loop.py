@@ -78,6 +78,13 @@ def test_a_run_begins_from_a_checkpoint(
     assert all(torch.equal(decoder.state_dict()[name], theirs[name]) for name in theirs), "the checkpoint was changed"
 
 
+def test_codebooks_of_very_little_speech_do_no_harm(work: Path) -> None:
+    quantiser = Quantiser.load(work / "quantiser.safetensors")
+    quantiser.codebooks[-1].zero_()
+    decoder = loop.untrained(model_config(HIDDEN, LAYERS), quantiser, 1)
+    assert all(torch.isfinite(weights).all() for weights in decoder.state_dict().values())
+
+
 def test_codebooks_are_read_from_a_codec(work: Path, published: Path) -> None:
     fitted, found = Quantiser.load(work / "quantiser.safetensors"), Quantiser.load(published / "codec.safetensors")
     for one, other in zip(fitted.codebooks, found.codebooks, strict=True):
