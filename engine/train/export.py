@@ -41,15 +41,15 @@ def trained_decoder(
 
 
 @torch.no_grad()
-def lean(decoder: Decoder) -> None:
+def lean(decoder: Decoder, share: float) -> None:
     """Move each voice of ``LEANS_ON`` towards the other: its embedding beside the audio, and its tag in the prompt."""
     tokenizer, aligned = build_tokenizer(), decoder.aligned_text
     assert aligned is not None
     for name, other in LEANS_ON.items():
         here, there = VOICES.index(name), VOICES.index(other)
         voices, tags = aligned.voice_embedding.weight, decoder.embed_tokens.weight
-        voices[here].lerp_(voices[there], LEANING)
-        tags[speaker_token(tokenizer, here)].lerp_(tags[speaker_token(tokenizer, there)], LEANING)
+        voices[here].lerp_(voices[there], share)
+        tags[speaker_token(tokenizer, here)].lerp_(tags[speaker_token(tokenizer, there)], share)
 
 
 def export_understudy(
@@ -62,15 +62,18 @@ def export_understudy(
     start: Path | None = None,
     learned: float = LEARNED_SHARE,
     as_trained: bool = False,
+    upright: bool = False,
 ) -> int:
     """Write ``out`` (config.json, model.safetensors, codec.safetensors, tokenizer.json); returns its size in bytes.
 
     ``start``: the checkpoint whose decoder was trained on, kept ``learned`` of the way; its voices lean already.
-    ``as_trained``: no voice leans on another.
+    ``as_trained``: no voice leans on another. ``upright``: those of ``start`` that do are put back.
     """
     decoder, step = trained_decoder(training, hidden, layers, start, learned)
     if not as_trained and start is None:
-        lean(decoder)
+        lean(decoder, LEANING)
+    elif upright:
+        lean(decoder, -LEANING / (1 - LEANING))
     notes = [f"trained for {step} steps"]
     if start is not None:
         earlier = json.loads((start / "config.json").read_text(encoding="utf-8")).get("footlights", {})
@@ -100,12 +103,15 @@ def main() -> None:
         "--learned", type=float, default=LEARNED_SHARE, help="share of the way from there (%(default)s)"
     )
     parser.add_argument("--as-trained", action="store_true", help="no voice of little speech leans on another")
+    upright = "put back the voices of --start that lean: further training makes them more like the main ones"
+    parser.add_argument("--upright", action="store_true", help=upright)
     args = parser.parse_args()
     size = export_understudy(
         *(args.training, args.codec, args.out, args.hidden, args.layers),
         start=args.start,
         learned=args.learned,
         as_trained=args.as_trained,
+        upright=args.upright,
     )
     print(f"{args.out}: {size / 1e6:.1f} MB")
 

@@ -200,6 +200,18 @@ def test_what_is_kept_of_a_further_run_lies_between(work: Path, published: Path,
     assert notes == [f"then for 20 more, {share:g} of the way"]
 
 
+def test_voices_that_lean_are_put_back(work: Path, published: Path, tmp_path: Path) -> None:
+    given = (work / "training.pt", published / "codec.safetensors")
+    for name, as_trained in (("plain", True), ("leaning", False)):
+        export_understudy(*given, tmp_path / name, HIDDEN, LAYERS, as_trained=as_trained)
+    start = tmp_path / "leaning"
+    export_understudy(*given, tmp_path / "back", HIDDEN, LAYERS, start=start, learned=0.0, upright=True)
+    plain, back = (load_decoder(tmp_path / name)[0].state_dict() for name in ("plain", "back"))
+    for name in plain:
+        # Rounded to bfloat16 twice, and what is put back is stretched.
+        torch.testing.assert_close(plain[name], back[name], rtol=2**-6, atol=2**-6)
+
+
 def test_voices_of_little_speech_lean_on_others(work: Path, published: Path, tmp_path: Path) -> None:
     for name, as_trained in (("leaning", False), ("plain", True)):
         given = (work / "training.pt", published / "codec.safetensors", tmp_path / name, HIDDEN, LAYERS)
