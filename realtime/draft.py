@@ -117,11 +117,12 @@ class Draft:
         """The offset in the client's text of an offset in the spoken one; the first that may be, if it has none."""
         return self._resumes_at + max(0, spoken - len(self._kept))
 
-    def outcome(self, from_char: int) -> Outcome:
-        """What has become of a revision from ``from_char`` of the client's text on that changed nothing."""
-        if from_char >= self._resumes_at:
-            return Outcome(from_char, len(self._kept) + from_char - self._resumes_at, from_char)
-        return Outcome(from_char, len(self._kept), self._resumes_at)
+    def outcome(self, from_char: int, appended: int) -> Outcome:
+        """What has become of a revision from ``from_char`` of the client's text on that only ``appended`` characters.
+
+        All that was there before stays, sound and words included.
+        """
+        return Outcome(from_char, self.spoken_length - appended, self.length - appended)
 
     # ------------------------------------------------------------------------------------------ the client's edits
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from engine.core import Revised
 from realtime.actions import Action, DropAudio, Send, Submit
-from realtime.commands import Command, Hurry, Revise
+from realtime.commands import AppendText, Command, Hurry, Revise
 from realtime.context import Context
 from realtime.draft import Outcome
 from realtime.limits import LimitSettings
@@ -81,7 +81,8 @@ class Editor:
             self._metrics.revisions.labels("client").inc()
         elif not context.draft.is_waiting:
             context.revisions_taken = context.revisions
-            return [*submitted(commands), self._answer(context, context.draft.outcome(from_char))]
+            appended = sum(len(command.text) for command in commands if isinstance(command, AppendText))
+            return [*submitted(commands), self._answer(context, context.draft.outcome(from_char, appended))]
         return submitted(commands)
 
     def _answer(self, context: Context, outcome: Outcome) -> Send:

@@ -84,7 +84,8 @@ class Desk:
             self.taken.append(self.revisions)
         elif not self.draft.is_waiting:
             self.taken.append(self.revisions)
-            self.answer(self.draft.outcome(from_char))
+            appended = sum(len(command.text) for command in commands if isinstance(command, AppendText))
+            self.answer(self.draft.outcome(from_char, appended))
 
     def answer(self, outcome: Outcome) -> None:
         self.manuscript.answered(outcome.kept_to, outcome.resumes_at, self.taken[-1])

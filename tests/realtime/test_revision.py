@@ -102,7 +102,7 @@ class TestOneRevision:
         theatre.append("w1 w2 ")
         theatre.revise(0, "w1 w2 ")
         theatre.deliver()
-        assert theatre.messages[-1] == TextRevised("main", 0, 0, 0, False, 1)
+        assert theatre.messages[-1] == TextRevised("main", 0, 6, 6, False, 1)
         assert not any(isinstance(command, Revise) for command in theatre.log)
 
     def test_a_longer_text_is_an_append(self, theatre: Theatre) -> None:
@@ -339,6 +339,18 @@ def play(theatre: Theatre, moves: list[tuple[str, float, int]], words: st.DataOb
             # Merged with others it would take them with it.
             theatre.send(TextAppend("<|im_end|>"))
             theatre.work(steps=0)
+
+
+@pytest.mark.parametrize("text", ["w0 ", "w0 w1 "])
+def test_what_a_revision_does_not_change_stays(text: str) -> None:
+    theatre = Theatre()
+    theatre.send(ContextOpen("main"))
+    theatre.append("w0 ")
+    theatre.work(steps=3)
+    theatre.revise(0, text)
+    theatre.send(TextEnd())
+    theatre.settle()
+    check_whole(theatre)
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
