@@ -1,5 +1,6 @@
 """The bench of speaking while the text is written: how it is written, what is counted, what is shown."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +22,8 @@ def spoken(first_s: float, errors: int | None = None) -> Spoken:
     silence_first[: RATE // 10] = 0
     arrivals = [Arrival(first_s, silence_first), Arrival(first_s + 0.1, sound)]
     timeline = Timeline(RATE, first_text_s=1.0, third_word_s=1.2, last_text_s=3.0, arrivals=arrivals, is_done=True)
-    judged = {} if errors is None else {"errors": WordErrors(errors, 10), "mos": 4.0}
-    return Spoken("text", timeline, np.concatenate([silence_first, sound]), 20, 5, 0.25, **judged)  # type: ignore[arg-type]
+    take = Spoken("text", timeline, np.concatenate([silence_first, sound]), 20, 5, 0.25)
+    return take if errors is None else replace(take, errors=WordErrors(errors, 10), mos=4.0)
 
 
 def test_text_comes_in_bursts_at_its_pace_and_stalls() -> None:
